@@ -1,0 +1,1 @@
+"""What starts, follows and steers runs from any process."""

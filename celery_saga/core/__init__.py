@@ -1,0 +1,1 @@
+"""What decides: pure functions over records, without a clock, randomness, input or output."""

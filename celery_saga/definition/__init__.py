@@ -1,0 +1,1 @@
+"""How sagas are written: the decorator, the run that a body gets, steps, signals and policies."""

@@ -1,0 +1,1 @@
+"""What a body can say to its run, a file for each kind of verb."""

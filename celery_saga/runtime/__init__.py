@@ -1,0 +1,1 @@
+"""Sagas inside Celery: the only part that knows Celery and kombu."""

@@ -1,0 +1,1 @@
+"""Runs as tasks of Celery's own event stream, which is what Flower shows."""

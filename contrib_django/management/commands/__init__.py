@@ -1,0 +1,1 @@
+"""Commands of `manage.py`, each by the name of its module."""

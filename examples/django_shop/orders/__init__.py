@@ -1,0 +1,1 @@
+"""What the shop sells, to whom, and how an order becomes a parcel."""

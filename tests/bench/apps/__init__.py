@@ -1,0 +1,3 @@
+"""What the workers of measurements load."""
+
+from __future__ import annotations

@@ -1,0 +1,110 @@
+"""Chromium for tests that look at pages as a person does."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from selenium.common.exceptions import StaleElementReferenceException, TimeoutException
+from selenium.webdriver import Chrome, ChromeOptions
+from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.common.by import By
+from selenium.webdriver.support.ui import WebDriverWait
+
+from celery_saga.testing.servers.process import in_ci
+
+WIDTH = 1280
+_FLAGS = (
+    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-quic", "--no-first-run"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync", "--hide-scrollbars"),
+)
+
+
+def chromium() -> dict[str, str]:
+    """Where Chromium and its driver are; else the test is skipped, or fails where CI is set."""
+    found = {
+        "CHROMIUM": shutil.which("chromium") or shutil.which("chromium-browser"),
+        "CHROMEDRIVER": shutil.which("chromedriver"),
+    }
+    missing = [name.lower() for name, path in found.items() if path is None]
+    if missing:
+        told = f"no {' and no '.join(missing)} here (Debian: apt-get install chromium chromium-driver)"
+        if in_ci():
+            pytest.fail(f"{told}. CI is set, so a missing browser is a failure", pytrace=False)
+        pytest.skip(told)
+    return {name: str(path) for name, path in found.items()}
+
+
+def started(profile: Path, width: int = WIDTH) -> Chrome:
+    """A browser without a screen, in a folder of its own; or the test is skipped, as `chromium` says."""
+    paths = chromium()
+    options = ChromeOptions()
+    options.binary_location = paths["CHROMIUM"]
+    for flag in (*_FLAGS, f"--window-size={width},900", f"--user-data-dir={profile}"):
+        options.add_argument(flag)
+    return Chrome(options=options, service=Service(paths["CHROMEDRIVER"]))
+
+
+class Window:
+    """One window on one site.
+
+    Args:
+        site: where paths begin.
+        driver: the browser, as `started` gives it.
+    """
+
+    def __init__(self, site: str, driver: Chrome) -> None:
+        self.site, self.driver = site, driver
+
+    def close(self) -> None:
+        """End the browser."""
+        self.driver.quit()
+
+    def open(self, path: str) -> None:
+        """Go to a path of the site, or to a whole address."""
+        self.driver.get(path if path.startswith("http") else self.site + path)
+
+    def write(self, name: str, text: str) -> None:
+        """Fill a field in."""
+        field = self.driver.find_element(By.NAME, name)
+        field.clear()
+        field.send_keys(text)
+
+    def choose(self, name: str, text: str) -> None:
+        """Choose from a list by what is shown."""
+        shown = f"//select[@name='{name}']/option[normalize-space()='{text}']"
+        self.driver.find_element(By.XPATH, shown).click()
+
+    def press(self, selector: str) -> None:
+        """Click what a CSS selector finds first."""
+        self.driver.find_element(By.CSS_SELECTOR, selector).click()
+
+    def follow(self, text: str) -> None:
+        """Click a link."""
+        self.driver.find_element(By.PARTIAL_LINK_TEXT, text).click()
+
+    @property
+    def text(self) -> str:
+        """What the page says."""
+        return str(self.driver.find_element(By.TAG_NAME, "body").text)
+
+    def wait_for(self, text: str, timeout_s: float = 30.0) -> None:
+        """Until the page says it; pages that load themselves anew meanwhile are read again."""
+        seen: list[str] = []
+
+        def says(_: Any) -> bool:
+            seen[:] = [self.text]
+            return text in seen[0]
+
+        wait: Any = WebDriverWait(self.driver, timeout_s, ignored_exceptions=[StaleElementReferenceException])
+        try:
+            wait.until(says)
+        except TimeoutException:
+            raise AssertionError(f"{text!r} in {seen}") from None
+
+    def take(self, path: Path, height: int) -> None:
+        """A picture of the page's top."""
+        self.driver.set_window_size(WIDTH, height)
+        self.driver.save_screenshot(str(path))

@@ -1,0 +1,1 @@
+"""Celery canvases as sagas."""

@@ -1,0 +1,1 @@
+"""The compensation desk, verbs for many runs, sending again what was lost, and every operation in every status."""

@@ -1,0 +1,1 @@
+"""The engine's verbs over a real store."""

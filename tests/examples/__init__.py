@@ -1,0 +1,1 @@
+"""The examples do what the README says of them."""

@@ -1,0 +1,1 @@
+"""Faults of the field, on real processes, brokers and databases."""

@@ -1,0 +1,1 @@
+"""State graphs: what is refused, what is followed, what is stored."""

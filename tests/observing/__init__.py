@@ -1,0 +1,1 @@
+"""What others see of runs: records of the log, traces and metrics."""

@@ -1,0 +1,1 @@
+"""Sagas on real workers."""

@@ -1,0 +1,1 @@
+"""Behaviour that earlier systems document, each restated as one test of celery_saga."""

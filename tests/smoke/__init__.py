@@ -1,0 +1,1 @@
+"""A cluster of pytest-celery: broker, result backend, database and worker as nodes that die and come back."""
