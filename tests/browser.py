@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from selenium.common.exceptions import StaleElementReferenceException, TimeoutException
+from selenium.common.exceptions import TimeoutException, WebDriverException
 from selenium.webdriver import Chrome, ChromeOptions
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
@@ -20,6 +23,9 @@ _FLAGS = (
     *("--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-quic", "--no-first-run"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync", "--hide-scrollbars"),
 )
+_TEXT = "return document.body === null ? '' : document.body.innerText"
+_MARK = "window.isLeft = true"
+_GONE = "return window.isLeft === undefined && document.readyState === 'complete'"
 
 
 def chromium() -> dict[str, str]:
@@ -87,22 +93,35 @@ class Window:
 
     @property
     def text(self) -> str:
-        """What the page says."""
-        return str(self.driver.find_element(By.TAG_NAME, "body").text)
+        """What the page says, cells of a row one space apart; nothing while it is still empty."""
+        return re.sub(r"[\t ]+", " ", str(self.driver.execute_script(_TEXT)))
 
     def wait_for(self, text: str, timeout_s: float = 30.0) -> None:
         """Until the page says it; pages that load themselves anew meanwhile are read again."""
         seen: list[str] = []
 
-        def says(_: Any) -> bool:
+        def says() -> bool:
             seen[:] = [self.text]
             return text in seen[0]
 
-        wait: Any = WebDriverWait(self.driver, timeout_s, ignored_exceptions=[StaleElementReferenceException])
+        self.until(says, lambda: f"{text!r} in {seen}", timeout_s)
+
+    @contextmanager
+    def going(self) -> Iterator[None]:
+        """What is done in the block leads to another page, which is there whole afterwards."""
+        self.driver.execute_script(_MARK)
+        yield
+        self.until(lambda: bool(self.driver.execute_script(_GONE)), lambda: f"another page than {self.text}")
+
+    def until(self, holds: Callable[[], bool], told: Callable[[], str], timeout_s: float = 30.0) -> None:
+        """Ask until it holds; what is asked of a page that goes away just then is asked again."""
+        # No reference to an element is held between two commands: a driver that is asked about one
+        # of a page that has gone may answer with any error ("Node ... does not belong to the document").
+        wait: Any = WebDriverWait(self.driver, timeout_s, ignored_exceptions=[WebDriverException])
         try:
-            wait.until(says)
+            wait.until(lambda _: holds())
         except TimeoutException:
-            raise AssertionError(f"{text!r} in {seen}") from None
+            raise AssertionError(told()) from None
 
     def take(self, path: Path, height: int) -> None:
         """A picture of the page's top."""

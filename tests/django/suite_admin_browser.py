@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 from base64 import b64decode
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +17,6 @@ from django.contrib.auth.models import User
 from proj import celery_app
 from selenium.webdriver import Chrome, Keys
 from selenium.webdriver.common.by import By
-from selenium.webdriver.support.expected_conditions import staleness_of
-from selenium.webdriver.support.ui import WebDriverWait
 
 from tests.browser import Window, started
 
@@ -27,7 +24,6 @@ pytestmark = pytest.mark.django_db(transaction=True)
 LIST = "/admin/celery_saga/run/"
 PICTURES = os.environ.get("ADMIN_PICTURES")
 WIDTH = 1360
-_STATE = "return document.readyState"
 
 
 class Person(Window):
@@ -47,14 +43,6 @@ class Person(Window):
     def press(self, value: str) -> None:
         with self.going():
             self.driver.find_element(By.CSS_SELECTOR, f"input[type=submit][value='{value}']").click()
-
-    @contextmanager
-    def going(self) -> Iterator[None]:
-        """What is done leads to another page."""
-        here = self.driver.find_element(By.TAG_NAME, "html")
-        yield
-        WebDriverWait(self.driver, 30).until(staleness_of(here))
-        WebDriverWait(self.driver, 30).until(lambda _: self.driver.execute_script(_STATE) == "complete")
 
     def sees(self, text: str) -> None:
         assert text in self.text, f"{text!r} in {self.text[:2000]}"

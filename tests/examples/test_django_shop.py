@@ -51,8 +51,8 @@ class Shop:
         self.window.choose("product", product)
         self.window.write("email", "ann@example.org")
         self.window.write("card", card)
-        self.window.press("button")
-        self.window.wait_for("Order ")
+        with self.window.going():
+            self.window.press("button")
         found = re.search(r"/orders/(\d+)/", self.window.driver.current_url)
         assert found is not None
         return found[1]
@@ -139,7 +139,8 @@ def test_the_shop(shop: Shop) -> None:
         shop.window.open("/admin/orders/order/")
         shop.window.press(f"input[name=_selected_action][value='{number}']")
         shop.window.choose("action", f"{verb} the selected orders")
-        shop.window.press("button[name=index]")
+        with shop.window.going():
+            shop.window.press("button[name=index]")
         shop.window.wait_for(f"Order {number}: {verb.lower()}d")
     shop.picture("approval")
     for number, end in ((approved, "shipped, parcel-"), (refused, "undone")):
