@@ -70,7 +70,13 @@ class Window:
 
     def open(self, path: str) -> None:
         """Go to a path of the site, or to a whole address."""
-        self.driver.get(path if path.startswith("http") else self.site + path)
+        address = path if path.startswith("http") else self.site + path
+
+        def went() -> bool:
+            self.driver.get(address)
+            return True
+
+        self.until(went, lambda: f"no way to {address}")
 
     def write(self, name: str, text: str) -> None:
         """Fill a field in."""
