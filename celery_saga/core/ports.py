@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from enum import StrEnum
 from typing import Any, Protocol, Self
 
+from celery_saga.core.due import DueStore
 from celery_saga.core.focus import Extent, Focus
 from celery_saga.core.lanes import LaneStore
 from celery_saga.core.records import HistoryRecord, RunRecord, SignalRecord, StepRecord
@@ -62,29 +62,6 @@ class Claimed:
     now: datetime
 
 
-class DueKind(StrEnum):
-    """What the sweeper found due."""
-
-    STEP = "step"
-    RUN = "run"
-    SIGNAL = "signal"
-    SCHEDULE = "schedule"
-    LANE = "lane"
-
-
-@dataclass(frozen=True, slots=True)
-class Due:
-    """One row whose `wake_at` has come; picking it has already moved that on."""
-
-    kind: DueKind
-    run_id: str
-    step: StepRecord | None = None  # of a due step, as it stands after the pick
-    run: RunRecord | None = None  # the run, without its input (of a due signal: None while it does not exist)
-    schedule: ScheduleRecord | None = None  # of a due schedule, whose `run_id` is empty
-    lane: str = ""  # to be looked at; with a run id: it has a slot there, and is to be told or to go on
-    is_enlisting: bool = False  # of a lane that has come over runs, some of which do not queue yet
-
-
 @dataclass(frozen=True, slots=True)
 class StoredDefinition:
     """A saga that is data, as it was stored when the first run of its name and version started.
@@ -125,20 +102,6 @@ class RunFilter:
 
 REPEATED = 5
 """A wake-up that was sent, or put off, so often without being taken up shows that nobody takes it up."""
-
-
-@dataclass(frozen=True, slots=True)
-class SentFilter:
-    """Which wake-ups that are out to list.
-
-    `after`: `wake_at` and what identifies the last row of the page before. `again_before`: what was redispatched later
-    than then, and not sent since, is left out.
-    """
-
-    again_before: datetime
-    saga: str | None = None
-    after: tuple[datetime, tuple[Any, ...]] | None = None
-    limit: int = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +169,7 @@ class Waiters(Protocol):
         """The end of a run is committed; with `elsewhere` other processes are told, too. Never raises."""
 
 
-class Store(LaneStore, RetentionStore, Protocol):
+class Store(DueStore, LaneStore, RetentionStore, Protocol):
     """SQL tables of runs; each method is one transaction of its own.
 
     All raise StoreUnavailable when the database is out of reach (nothing was written), and SchemaOutdated when the
@@ -306,24 +269,6 @@ class Store(LaneStore, RetentionStore, Protocol):
     def put_signal(self, signal: SignalRecord) -> tuple[SignalRecord, bool]:
         """Write a signal into the inbox, whether or not its run exists; False: its (run, name, id) was there."""
 
-    def pick_due(self, *, limit: int, hold_s: float) -> Sequence[Due]:
-        """Rows whose `wake_at` has come, oldest first, each with its `wake_at` moved on by `hold_s` (SKIP LOCKED).
-
-        One statement when nothing is due. Every picked step that is not running, and every picked run, gets
-        `sends` + 1, so that `sends` == 1 in the answer means: its first wake-up, to be sent without asking. A signal
-        whose run does not exist is not due again before it expires, and is deleted then. Texts that cannot be read, or
-        are stored elsewhere, come as `core.unreadable.Unreadable`.
-        """
-
-    def leave_unsent(self, run_id: str, generation: int, keys: Sequence[str]) -> None:
-        """These scheduled steps could not be sent in time: they are due now, as if they had never been sent."""
-
-    def put_off(self, step: StepRecord, *, delay_s: float) -> None:
-        """Move a live, not running step's `wake_at` to now + delay, unless the step moved meanwhile."""
-
-    def put_off_run(self, run: RunRecord, *, delay_s: float) -> None:
-        """Move a live run's `wake_at` to now + delay if it has one, unless the run moved or was woken meanwhile."""
-
     def change_schedule(self, saga: str, id_: str, change: ChangeSchedule) -> ScheduleChange:
         """Lock a schedule, apply `change`, write the difference, commit. What `change` raises rolls back and is raised.
 
@@ -342,18 +287,6 @@ class Store(LaneStore, RetentionStore, Protocol):
 
     def is_busy(self, saga: str, id_: str) -> bool:
         """Whether a run that the schedule started, as far as its log goes back, has not ended."""
-
-    def sent(self, kind: DueKind, wanted: SentFilter) -> list[Due]:
-        """Runs, or steps that nobody has claimed, whose wake-up was sent and that still wait for it. Moves nothing."""
-
-    def mark_redispatched(self, dues: Sequence[Due], *, hold_s: float) -> list[Due]:
-        """Those of them that are still as they were seen get `sends` + 1 and a wake-up in `hold_s`; as they are now.
-
-        Rows that somebody has locked are left alone (SKIP LOCKED).
-        """
-
-    def take_back(self, dues: Sequence[Due]) -> None:
-        """These were marked but could not be sent: they are due now, as if they had not been marked."""
 
     def beat(self, name: str, *, host: str, pid: int, sagas: Iterable[tuple[str, int]], ttl_s: float) -> int:
         """Write that this sweeper is alive and which sagas it knows; how many sweepers were seen within `ttl_s`."""

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Protocol
 
 from celery_saga.core.attempts import Outcome
 from celery_saga.core.decision import Decision
+from celery_saga.core.due import Due, DueKind
 from celery_saga.core.failure import Failure
 from celery_saga.core.placing import Order
-from celery_saga.core.ports import Change, Claimed, Due, DueKind, Loaded, RunFilter, Store, Transition
+from celery_saga.core.ports import Change, Claimed, Loaded, RunFilter, Store, Transition
 from celery_saga.core.records import RunRecord, StepRecord
 from celery_saga.core.replay import Live
 from celery_saga.core.schedules import ScheduleRecord

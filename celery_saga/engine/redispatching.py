@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from celery_saga.core.children import is_of_child
-from celery_saga.core.ports import Due, DueKind, SentFilter
+from celery_saga.core.due import Due, DueKind, SentFilter
 from celery_saga.core.status import StepStatus
 from celery_saga.core.unreadable import unread
 from celery_saga.engine.dispatch import wake_up

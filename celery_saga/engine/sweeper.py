@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from celery_saga.core.admission import may_begin
 from celery_saga.core.children import is_of_child
+from celery_saga.core.due import Due, DueKind
 from celery_saga.core.focus import Focus
-from celery_saga.core.ports import Due, DueKind
 from celery_saga.core.status import StepStatus
 from celery_saga.core.unreadable import unread
 from celery_saga.engine import admission, schedules, worker

@@ -9,8 +9,8 @@ from typing import Any
 
 from sqlalchemy import Select, Table, and_, bindparam, case, delete, exists, or_, select, tuple_, update
 
+from celery_saga.core.due import Due, DueKind
 from celery_saga.core.lanes import SlotState
-from celery_saga.core.ports import Due, DueKind
 from celery_saga.core.records import RunRecord
 from celery_saga.core.replacing import replace
 from celery_saga.core.status import StepStatus

@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import Select, Table, and_, bindparam, or_, select, tuple_, update
 from sqlalchemy.sql.elements import ColumnElement
 
-from celery_saga.core.ports import Due, DueKind, SentFilter
+from celery_saga.core.due import Due, DueKind, SentFilter
 from celery_saga.core.replacing import replace
 from celery_saga.core.status import Admission, StepStatus
 from celery_saga.store.claims import WORKING, may_be_woken

@@ -12,18 +12,9 @@ from typing import Any
 from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
+from celery_saga.core.due import Due, DueKind, SentFilter
 from celery_saga.core.focus import Extent, Focus
-from celery_saga.core.ports import (
-    Arrival,
-    Change,
-    Claimed,
-    Due,
-    DueKind,
-    Loaded,
-    SentFilter,
-    StoredDefinition,
-    Transition,
-)
+from celery_saga.core.ports import Arrival, Change, Claimed, Loaded, StoredDefinition, Transition
 from celery_saga.core.records import RunRecord, SignalRecord, StepRecord
 from celery_saga.core.snapshot import Snapshot
 from celery_saga.core.status import StepStatus

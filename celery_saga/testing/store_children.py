@@ -7,8 +7,8 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime
 
+from celery_saga.core.due import DueKind
 from celery_saga.core.focus import Focus
-from celery_saga.core.ports import DueKind
 from celery_saga.core.records import RunRecord, StepKind
 from celery_saga.core.snapshot import Snapshot
 from celery_saga.core.status import RunStatus, StepStatus

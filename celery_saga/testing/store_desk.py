@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from celery_saga.core.ports import Due, DueKind, SentFilter
+from celery_saga.core.due import Due, DueKind, SentFilter
 from celery_saga.core.records import RunRecord, StepKind, StepRecord
 from celery_saga.core.status import RunStatus, StepStatus
 from celery_saga.store import SqlStore

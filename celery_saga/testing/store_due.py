@@ -7,7 +7,8 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
-from celery_saga.core.ports import DueKind, RunFilter
+from celery_saga.core.due import DueKind
+from celery_saga.core.ports import RunFilter
 from celery_saga.core.status import RunStatus
 from celery_saga.store import SqlStore
 from celery_saga.testing.samples import FAR_AHEAD, LONG_AGO, SECOND, Adding, a_run, a_signal, a_step, new_id

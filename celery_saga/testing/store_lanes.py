@@ -11,9 +11,10 @@ import pytest
 
 from celery_saga.core import admission
 from celery_saga.core.admission import LaneSpec, lane_name
+from celery_saga.core.due import DueKind
 from celery_saga.core.lanes import SlotState
 from celery_saga.core.orders import RunSpec
-from celery_saga.core.ports import DueKind, RunFilter
+from celery_saga.core.ports import RunFilter
 from celery_saga.core.records import RunRecord
 from celery_saga.core.snapshot import Snapshot
 from celery_saga.core.status import Admission, RunEvent

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from celery_saga.core.ports import DueKind
+from celery_saga.core.due import DueKind
 from celery_saga.core.schedules import (
     FIRES_KEPT,
     FireOutcome,

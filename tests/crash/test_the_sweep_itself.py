@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from celery_saga.core import attempts, compensation, forward, owners, wakeup
-from celery_saga.core.ports import Due, DueKind
+from celery_saga.core.due import Due, DueKind
 from celery_saga.core.records import RunRecord
 from celery_saga.core.snapshot import Snapshot
 from celery_saga.core.status import StepStatus

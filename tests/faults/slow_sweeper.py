@@ -14,7 +14,7 @@ from typing import Any
 from celery import signals
 from sqlalchemy import text
 
-from celery_saga.core.ports import Due
+from celery_saga.core.due import Due
 from celery_saga.runtime.fork_gate import ForkGate
 from celery_saga.runtime.publisher import CeleryPublisher
 from celery_saga.store import SqlStore

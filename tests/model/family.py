@@ -12,8 +12,9 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, NamedTuple
 
+from celery_saga.core.due import Due, DueKind
 from celery_saga.core.focus import Extent, Focus
-from celery_saga.core.ports import Change, Due, DueKind, Loaded, Transition
+from celery_saga.core.ports import Change, Loaded, Transition
 from celery_saga.core.records import RunRecord, StepRecord
 from celery_saga.core.snapshot import Snapshot
 from celery_saga.core.status import RunStatus, StepStatus

@@ -13,8 +13,9 @@ from typing import Any
 
 from celery_saga.core import attempts
 from celery_saga.core.attempts import Failed, Outcome, Succeeded
+from celery_saga.core.due import Due, DueKind
 from celery_saga.core.focus import Extent, Focus, Incomplete, region_of
-from celery_saga.core.ports import Arrival, Change, Claimed, Due, DueKind, Loaded, Transition
+from celery_saga.core.ports import Arrival, Change, Claimed, Loaded, Transition
 from celery_saga.core.records import RunRecord, SignalRecord, StepKind, StepRecord
 from celery_saga.core.snapshot import Snapshot
 from celery_saga.core.status import RunStatus, StepStatus

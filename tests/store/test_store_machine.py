@@ -20,7 +20,8 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from celery_saga.core.ports import Change, DueKind
+from celery_saga.core.due import DueKind
+from celery_saga.core.ports import Change
 from celery_saga.core.records import Action, SignalRecord, StepKind
 from celery_saga.core.snapshot import Snapshot
 from celery_saga.core.status import STEP_TABLE, RunEvent, RunStatus, StepEvent, StepStatus
