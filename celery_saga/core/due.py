@@ -61,6 +61,12 @@ class DueStore(Protocol):
         are stored elsewhere, come as `core.unreadable.Unreadable`.
         """
 
+    def coming_s(self, within_s: float) -> float | None:
+        """In how many seconds the first timer comes due: the end of a wait or of a back-off, a start, a schedule.
+
+        None: none does within `within_s`. Leases, and wake-ups that are out, are no timers.
+        """
+
     def leave_unsent(self, run_id: str, generation: int, keys: Sequence[str]) -> None:
         """These scheduled steps could not be sent in time: they are due now, as if they had never been sent."""
 

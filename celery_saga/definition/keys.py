@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import re
 import string
 import uuid
@@ -10,13 +11,24 @@ from collections.abc import Callable, Mapping
 from datetime import date, time
 from decimal import Decimal
 from enum import Enum
+from time import time_ns
 from typing import Any
 
 from celery_saga.core.asked import shown
 from celery_saga.definition.names import has_control
 from celery_saga.errors import DefinitionError, InvalidPayload
 
-__all__ = ["MAX_KEY", "KeyOf", "called", "check_key", "key_function", "run_id_of", "run_id_of_task", "template"]
+__all__ = [
+    "MAX_KEY",
+    "KeyOf",
+    "called",
+    "check_key",
+    "key_function",
+    "new_run_id",
+    "run_id_of",
+    "run_id_of_task",
+    "template",
+]
 
 MAX_KEY = 255
 """Longest key of a run, in characters."""
@@ -28,6 +40,17 @@ _NAMESPACE = uuid.UUID("6f5f0b52-3b0f-5c0e-9a39-8c1c6b0f7a11")
 _FIELD = re.compile(r"([A-Za-z_]\w*)((?:\.[A-Za-z_]\w*|\[[^\[\]]+\])*)")
 _PART = re.compile(r"\.([A-Za-z_]\w*)|\[([^\[\]]+)\]")
 _SCALARS = (str, int, float, Decimal, uuid.UUID, date, time)
+
+
+def new_run_id() -> str:
+    """A fresh id for a run without a key: UUID version 7 (RFC 9562, 5.7).
+
+    Rows of runs that start at one time are neighbours in every index that begins with the run's id, whatever old runs
+    there are: a start touches few pages.
+    """
+    ms, drawn = time_ns() // 1_000_000, int.from_bytes(os.urandom(10))
+    high, low = drawn >> 68, drawn & (1 << 62) - 1
+    return str(uuid.UUID(int=ms << 80 | 7 << 76 | high << 64 | 2 << 62 | low))
 
 
 def run_id_of(saga: str, key: str) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import copy
 import json
-import uuid
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -21,7 +20,7 @@ from celery_saga.definition.body import check_body
 from celery_saga.definition.calls import OPTION
 from celery_saga.definition.canvas.body import body_of
 from celery_saga.definition.graph import build
-from celery_saga.definition.keys import check_key, key_function, run_id_of, run_id_of_task
+from celery_saga.definition.keys import check_key, key_function, new_run_id, run_id_of, run_id_of_task
 from celery_saga.definition.lane import LaneOption, lane_choice
 from celery_saga.definition.options import UNSET, SagaOptions, StartOptions, Unset, saga_options, start_options
 from celery_saga.definition.payload import Payload, decode_as
@@ -360,7 +359,7 @@ class Saga(Schedulable, Generic[P, R]):
         return NewRun(
             saga=self.name,
             version=self.version,
-            run_id=given.run_id or str(uuid.uuid4()) if key is None else run_id_of(self.name, key),
+            run_id=given.run_id or new_run_id() if key is None else run_id_of(self.name, key),
             key=key,
             input_text=text,
             input_digest=digest,

@@ -293,6 +293,10 @@ class Engine:
         """See `Sweeper.tick`."""
         return self._sweeper.tick(interval_s)
 
+    def coming_s(self, within_s: float) -> float | None:
+        """In how many seconds there will be something to sweep that has a time of its own; None: not within so many."""
+        return self.world.store.coming_s(within_s)
+
     def run_of(self, run_id: str, *, purged: bool = False) -> RunRecord:
         """The stored run, with input and result.
 

@@ -24,6 +24,7 @@ from celery_saga.runtime.daemon import start_daemon
 from celery_saga.runtime.drivers import driver_of
 from celery_saga.runtime.fork_gate import FORK_GATE
 from celery_saga.runtime.hints import HINTS, Hint, HintKind, Hints
+from celery_saga.runtime.pace import Look, Pace
 from celery_saga.runtime.pid_watch import PidWatch
 from celery_saga.runtime.relay import Relay
 from celery_saga.runtime.revoked import give_new_id
@@ -39,7 +40,6 @@ seldom = Seldom(logger)
 _BEAT_S = 5.0
 ALIVE_S = 3 * _BEAT_S
 """A sweeper that has not been seen for so long, in seconds, is not alive or is stuck."""
-_FLEET_TICKS_PER_S = 2.0
 _DRAIN_TICKS = 50
 _STILL_ALIVE_S = 0.05
 _MANY = 100  # announcements in one turn
@@ -70,9 +70,8 @@ class SweeperLoop:
         self._reminder: Reminder | None = None
         self._tidier: Tidier | None = None
         self._beat_at_s = 0.0
-        self._sweep_at_s = 0.0
+        self._pace = Pace(time.monotonic)
         self._sync_at_s: float | None = 0.0
-        self._sweepers = 1
         self._later: list[tuple[float, Hint]] = []
         self.name = f"{host()}:{os.getpid()}"
 
@@ -118,31 +117,41 @@ class SweeperLoop:
     # -- one turn ----------------------------------------------------------------------------------------------
     def _turn(self) -> None:
         """Reports at once; what is due in the store when its time has come."""
-        is_due = time.monotonic() >= self._sweep_at_s
-        if is_due:  # set first: a turn that fails must not be tried again at once
-            self._sweep_at_s = time.monotonic() + self._interval_s()
+        look = self._pace.begin(1.0 if self._services is None else self._services.settings.sweep_interval)
         engine = self._the_engine()
         self._handle_hints(engine)
-        if not is_due:
-            return
+        if look is Look.ALL:
+            self._prepare(engine)
+        is_quiet = look is not Look.NOTHING and self._sweep(engine)
+        if look is Look.ALL:
+            self._tell()
+        if is_quiet and not self._stop.is_set():
+            if look is Look.ALL:
+                self._tidy(engine)
+            if (sees_s := self._pace.sees_s) > 0:
+                self._pace.expect(engine.coming_s(sees_s))
+
+    def _prepare(self, engine: Engine) -> None:
         if not self._has_synced:
             engine.world.lanes.sync(engine.world, also_unsaid=True)
             self._has_synced = True
         self._beat(engine)
         self._sync_schedules()
-        is_quiet = False
+
+    def _sweep(self, engine: Engine) -> bool:
+        """What is due; True: nothing is, any more."""
         for _ in range(_DRAIN_TICKS):
-            if self._stop.is_set() or engine.sweep(self._interval_s()) == 0:
-                is_quiet = True
-                break
+            if self._stop.is_set() or engine.sweep(self._pace.interval_s) == 0:
+                return True
             self._handle_hints(engine)
+        return False
+
+    def _tell(self) -> None:
         for relay in self._relays:
             if not self._stop.is_set() and relay.drain() >= _MANY:
-                self._sweep_at_s = time.monotonic()  # more may be there
+                self._pace.hurry()
         if self._reminder is not None and not self._stop.is_set():
             self._reminder.remind()
-        if is_quiet and not self._stop.is_set():
-            self._tidy(engine)
 
     def _tidy(self, engine: Engine) -> None:
         """Once nothing is due, and in one process of the fleet: runs whose retention is over go, some at a time."""
@@ -157,7 +166,8 @@ class SweeperLoop:
             logger.info("%d runs that ended longer ago than saga_retention were purged", gone)
 
     def _pause_s(self) -> float:
-        return max(0.01, min([self._sweep_at_s, *(at_s for at_s, _ in self._later)]) - time.monotonic())
+        now_s = time.monotonic()
+        return max(0.01, min([self._pace.next_s, *(at_s - now_s for at_s, _ in self._later)]))
 
     def _the_engine(self) -> Engine:
         if self._services is None:
@@ -173,11 +183,6 @@ class SweeperLoop:
                 self._tidier = Tidier(services.store, services.settings.retention)
         return self._engine
 
-    def _interval_s(self) -> float:
-        """The setting, or longer: the sweepers of a fleet share about two ticks a second."""
-        own_s = 1.0 if self._services is None else self._services.settings.sweep_interval
-        return max(own_s, self._sweepers / _FLEET_TICKS_PER_S) if self._sweepers > 1 else own_s
-
     def _beat(self, engine: Engine) -> None:
         now_s = time.monotonic()
         if now_s < self._beat_at_s:
@@ -186,7 +191,7 @@ class SweeperLoop:
             self.name, host=host(), pid=os.getpid(), sagas=engine.definitions.known(), ttl_s=ALIVE_S
         )
         self._beat_at_s = now_s + _BEAT_S
-        self._sweepers = max(1, alive)
+        self._pace.sweepers = max(1, alive)
 
     def _sync_schedules(self) -> None:
         """Once, before the first look: the schedules are those of the settings."""

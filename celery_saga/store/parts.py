@@ -12,6 +12,7 @@ from celery_saga.store.admission import Admission
 from celery_saga.store.claiming import ClaimAtOnce
 from celery_saga.store.claims import Claims
 from celery_saga.store.clock import Clock
+from celery_saga.store.coming import Coming
 from celery_saga.store.definitions import Definitions
 from celery_saga.store.desk import DeskRows
 from celery_saga.store.dialects import Database, database_named
@@ -80,6 +81,7 @@ class Parts:
     load_at_once = Built(lambda own: LoadAtOnce(own.schema, own.clock, own.slots))
     progress = Built(lambda own: ProgressRows(own.schema, own.clock))
     due = Built(lambda own: DueRows(own.schema, own.clock, own.database))
+    coming = Built(lambda own: Coming(own.schema, own.clock))
     listing = Built(lambda own: Listing(own.schema))
     searching = Built(lambda own: Searching(own.schema, own.clock))
     purging = Built(lambda own: Purging(own.schema, own.clock, own.database))

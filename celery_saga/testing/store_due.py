@@ -5,11 +5,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from celery_saga.core.due import DueKind
 from celery_saga.core.ports import RunFilter
-from celery_saga.core.status import RunStatus
+from celery_saga.core.status import RunStatus, StepStatus
 from celery_saga.store import SqlStore
 from celery_saga.testing.samples import FAR_AHEAD, LONG_AGO, SECOND, Adding, a_run, a_signal, a_step, new_id
 
@@ -133,6 +133,33 @@ class StoreDue:
         store.insert_run(a_run(status=RunStatus.SUSPENDED, wake_at=LONG_AGO))
 
         assert store.pick_due(limit=10, hold_s=60) == []
+
+    def test_the_first_timer_of_what_nobody_has_woken_yet_is_seen_coming(self, store: SqlStore) -> None:
+        def coming_at(seconds: float) -> datetime:
+            return store.now() + seconds * SECOND
+
+        asleep = a_run()
+        store.insert_run(asleep)
+        assert store.coming_s(3600) is None  # no timers
+
+        not_yet = [
+            a_step(asleep.id, "over", sends=0, wake_at=LONG_AGO),
+            a_step(asleep.id, "late", sends=0, wake_at=coming_at(4000)),
+            a_step(asleep.id, "sent", sends=1, wake_at=coming_at(10)),
+            a_step(asleep.id, "runs", sends=0, wake_at=coming_at(10), status=StepStatus.RUNNING),
+        ]
+        store.transact(asleep.id, Adding(*not_yet))
+        store.insert_run(a_run(status=RunStatus.SUSPENDED, wake_at=coming_at(10)))
+        store.insert_run(a_run(sends=1, wake_at=coming_at(10)))
+        assert store.coming_s(3600) is None
+
+        store.transact(asleep.id, Adding(a_step(asleep.id, "waits", sends=0, wake_at=coming_at(1000))))
+        by_step = store.coming_s(3600)
+        assert by_step is not None and 900 < by_step <= 1000
+        store.insert_run(a_run(status=RunStatus.QUEUED, wake_at=coming_at(500)))
+        by_run = store.coming_s(3600)
+        assert by_run is not None and 400 < by_run <= 500
+        assert store.coming_s(300) is None
 
     def test_sweepers_are_counted_while_they_are_seen(self, store: SqlStore) -> None:
         first = store.beat("a", host="h", pid=1, sagas=[("checkout", 1)], ttl_s=60)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from celery_saga import Retry, Run, Saga, Signal, saga
+from celery_saga.definition.keys import new_run_id
 from celery_saga.definition.registry import Registry
 from celery_saga.errors import DefinitionError, InvalidPayload
 
@@ -39,6 +41,19 @@ def test_the_run_id_follows_from_name_and_key_alone() -> None:
     assert ids == {checkout.run_id(order={"id": "o1"})}  # type: ignore[call-arg, arg-type]
     assert uuid.UUID(ids.pop()).version == 5
     assert checkout.run_id(Order("o2")) != checkout.run_id(Order("o1"))
+
+
+def test_ids_of_runs_without_a_key_are_in_the_order_of_time_and_differ() -> None:
+    begun_ms = time.time_ns() // 1_000_000
+    many = [new_run_id() for _ in range(2000)]
+    ended_ms = time.time_ns() // 1_000_000
+
+    ids = [uuid.UUID(each) for each in many]
+
+    assert {(each.version, each.variant) for each in ids} == {(7, uuid.RFC_4122)}
+    assert len({each.int & (1 << 62) - 1 for each in ids}) == len(ids)  # drawn at random
+    times = [each.int >> 80 for each in ids]
+    assert times == sorted(times) and begun_ms <= times[0] and times[-1] <= ended_ms
 
 
 @pytest.mark.parametrize(
