@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import logging
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -161,13 +160,7 @@ if not TYPE_CHECKING:  # else a checker would believe in every name that somebod
         """
         if name not in __all__:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        is_collecting = gc.isenabled()
-        gc.disable()  # what is imported stays: to look for garbage in it took a sixth of the time
-        try:
-            value: object = getattr(import_module(_HOMES.get(name, _ERRORS)), name)
-        finally:
-            if is_collecting:
-                gc.enable()
+        value: object = getattr(import_module(_HOMES.get(name, _ERRORS)), name)
         globals()[name] = value
         return value
 
