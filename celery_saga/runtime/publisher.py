@@ -84,22 +84,14 @@ class CeleryPublisher:
 
     def depth(self, message: Message, *, sent_s: float | None = None) -> int:
         """See `Publisher.depth`; this process knows of what its worker has received."""
-        if sent_s is not None and self._is_overtaken(message, sent_s):
-            return 0
         depth: int = self._line.ask(
-            lambda ticket: self._count(ticket, message), -1, timeout_s=self._settings.publish_timeout
+            lambda ticket: self._count(ticket, message, sent_s), -1, timeout_s=self._settings.publish_timeout
         )
         return depth
 
-    def _is_overtaken(self, message: Message, sent_s: float) -> bool:
-        route = self._route(message) if RECEIVED.knows else None
-        return route is not None and RECEIVED.is_overtaken(place_of(route), time.time() - sent_s)
-
     def queue_of(self, message: Message) -> str | None:
         """Name of the queue that this one would go to; None where the router names none, or cannot say."""
-        route = self._route(message) or {}
-        name = getattr(route.get("queue"), "name", route.get("queue"))
-        return None if name is None else str(name)
+        return _queue_in(self._route(message))
 
     def _route(self, message: Message) -> dict[str, Any] | None:
         try:
@@ -140,17 +132,25 @@ class CeleryPublisher:
         publish(amqp, producer, envelope, *ready)
         return True
 
-    def _count(self, ticket: Ticket, message: Message) -> None:
+    def _count(self, ticket: Ticket, message: Message, sent_s: float | None) -> None:
+        route = self._route(message)
+        if route is not None and sent_s is not None and RECEIVED.is_overtaken(place_of(route), time.time() - sent_s):
+            ticket.answer = 0
+            return
+        name = _queue_in(route)
+        if name is None:
+            return
         try:
-            route = route_of(self._app, self._sender.amqp, envelope_of(self._app, message, self._settings.queue))
-            queue = route.get("queue")
-            name = getattr(queue, "name", queue)
-            if name is None:
-                return
             with self._sender.producer() as producer:
-                ticket.answer = _depth(producer.connection, str(name))
+                ticket.answer = _depth(producer.connection, name)
         except Exception as error:  # noqa: BLE001  # as above
             logger.debug("the depth of a queue cannot be asked: %s: %s", type(error).__name__, error)
+
+
+def _queue_in(route: dict[str, Any] | None) -> str | None:
+    queue = None if route is None else route.get("queue")
+    name = getattr(queue, "name", queue)
+    return None if name is None else str(name)
 
 
 def _is_first(message: Message) -> bool:

@@ -32,11 +32,6 @@ class Received:
     def __init__(self) -> None:
         self._latest_s: dict[str, float] = {}
 
-    @property
-    def knows(self) -> bool:
-        """Anything has been received here."""
-        return bool(self._latest_s)
-
     def note(self, ref: object) -> None:
         """A message with this header has come; what it says is not believed if it cannot be."""
         sent = ref.get("sent") if isinstance(ref, dict) else None

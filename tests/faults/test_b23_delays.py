@@ -40,7 +40,7 @@ def test_r044_runs_in_back_off_keep_no_worker_from_new_work(count: int, tmp_path
 
 @pytest.mark.parametrize("fleet", [2, 5])
 def test_r104_of_many_sweepers_one_wakes_each_timer(fleet: int, tmp_path: Path) -> None:
-    # A lease as in earnest: what a slow machine leaves lying for longer than a lease is sent once more, as it should be.
+    # A lease as in earnest: what a slow machine leaves lying for longer is sent once more, as it should be.
     with world_with("redis", tmp_path, saga_sweep_interval=1.0, saga_lease=30.0) as world:
         with world.worker(modules=MODULES, concurrency=2):
             runs = [sleeps.start(f"t{number}", 8.0) for number in range(100)]

@@ -64,6 +64,12 @@ def one(run: Run) -> None:
     run.step(nothing.si())
 
 
+@saga(name="bench-one-inline", dispatch="inline")
+def one_inline(run: Run) -> None:
+    """The same, by whoever coordinates the run."""
+    run.step(nothing.si())
+
+
 GO = Signal("go")
 
 

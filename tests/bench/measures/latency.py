@@ -21,25 +21,35 @@ TIMEOUT_S = 60
 
 def result(setting: Setting) -> Outcome:
     """Start to result of one step that does nothing, beside a task's, one of each in turns."""
-    ours_ms: list[float] = []
-    theirs_ms: list[float] = []
+    names = ("by a message", "inline", "delay().get()")
+    p50_ms: dict[str, list[float]] = {name: [] for name in names}
     with ByBroker(setting.processes) as sagas, RedisResults(setting.processes) as chains:
-        one, nothing = sagas.shop.one, chains.app.tasks["bench.chains.nothing"]
+        by_message, inline = sagas.shop.one, sagas.shop.one_inline
+        nothing = chains.app.tasks["bench.chains.nothing"]
         with running(sagas, chains):
             for number in range(setting.size.rounds):
-                mine, other = _pairs(
+                took_ms = _in_turns(
                     (WARM if number == 0 else 0) + setting.size.waits,
-                    lambda: one.start().wait(TIMEOUT_S),
+                    lambda: by_message.start().wait(TIMEOUT_S),
+                    lambda: inline.start().wait(TIMEOUT_S),
                     lambda: nothing.delay().get(timeout=TIMEOUT_S),
                 )
-                ours_ms.append(median(mine[-setting.size.waits :]))
-                theirs_ms.append(median(other[-setting.size.waits :]))
-                setting.say(f"round {number + 1}, p50: {ours_ms[-1]:.1f} ms, the task {theirs_ms[-1]:.1f} ms")
-    mine_s, other_s = Series("celery_saga", "ms", tuple(ours_ms)), Series("delay().get()", "ms", tuple(theirs_ms))
-    return Outcome([Row("start to result, one step, p50, against task.delay().get()", at_most(1.5), mine_s, other_s)])
+                for name, its in zip(names, took_ms, strict=True):
+                    p50_ms[name].append(median(its[-setting.size.waits :]))
+                setting.say(
+                    f"round {number + 1}, p50: " + ", ".join(f"{n} {its[-1]:.1f} ms" for n, its in p50_ms.items())
+                )
+    by_message_s, inline_s, task_s = (Series(name, "ms", tuple(its)) for name, its in p50_ms.items())
+    measure = "start to result, one step{}, p50, against task.delay().get()"
+    return Outcome(
+        [
+            Row(measure.format(""), at_most(1.5), by_message_s, task_s),
+            Row(measure.format(" inline"), at_most(1.5), inline_s, task_s),
+        ]
+    )
 
 
-def _pairs(times: int, *several: Callable[[], object]) -> list[list[float]]:
+def _in_turns(times: int, *several: Callable[[], object]) -> list[list[float]]:
     """How long each takes, in ms, in turns."""
     took_ms: list[list[float]] = [[] for _ in several]
     for _ in range(times):
