@@ -37,7 +37,9 @@ _TABLE: dict[str, Any] = {
 
 # A run may have ten steps or ten thousand, and PostgreSQL plans by the average: where most are short, it would rather
 # read all steps of a run than use an index made to find one. As if each had a hundred, from the first ANALYZE on.
-_may_be_wide = DDL("ALTER TABLE %(fullname)s ALTER COLUMN run_id SET (n_distinct = -0.01)")
+_may_be_wide: Any = DDL(  # type: ignore[no-untyped-call]
+    "ALTER TABLE %(fullname)s ALTER COLUMN run_id SET (n_distinct = -0.01)"
+)
 
 
 def pre(connection: Connection, prefix: str) -> None:
