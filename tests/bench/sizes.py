@@ -26,6 +26,7 @@ class Size:
         lease_s: `saga_lease` of a worker that is killed.
         start_ups: of workers, and imports.
         workers: numbers of processes that the plot compares.
+        profiles: whether it is sampled where Python's time goes.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Size:
     lease_s: float
     start_ups: int
     workers: tuple[int, ...]
+    profiles: bool = True
 
 
 FULL = Size(
@@ -71,22 +73,23 @@ FULL = Size(
 QUICK = Size(
     "quick",
     rounds=2,
-    seconds=1.0,
+    seconds=0.7,
     waits=15,
-    timers=60,
-    timers_s=3.0,
+    timers=30,
+    timers_s=1.5,
     long=300,
     few=1,
-    old_runs=30_000,
-    items=1_000,
-    sleepers=100_000,
-    idle_s=4.0,
+    old_runs=10_000,
+    items=500,
+    sleepers=20_000,
+    idle_s=3.0,
     kills=3,
     lost_steps=4,
     worker_kills=1,
     lease_s=2.0,
     start_ups=1,
     workers=(),
+    profiles=False,
 )
 TINY = Size(
     "tiny",

@@ -33,7 +33,7 @@ class Chains(Contestant):
         self.stack.callback(self.app.close)
         environment = {"BENCH_SETTINGS": json.dumps(settings)}
         worker = Worker("tests.bench.apps.chains", environment, concurrency=self.processes, options=QUIET)
-        self.worker = self.stack.enter_context(worker)
+        (self.worker,) = self.serve(worker)
 
     def pids(self) -> list[int]:
         """The worker and its pool."""

@@ -11,7 +11,7 @@ from typing import Self
 import psutil
 
 from tests.bench.contestants.cpu import Used, used
-from tests.workers import wait_until
+from tests.workers import Worker, wait_until, workers
 
 STEPS = 10
 WARM_RUNS = 8
@@ -44,6 +44,13 @@ class Contestant(ABC):
     @abstractmethod
     def open(self) -> None:
         """Make a place, and start the processes in it; `stack` closes them."""
+
+    def serve(self, *several: Worker) -> tuple[Worker, ...]:
+        """Start workers, which are killed at the end: they have nothing left to finish."""
+        started = self.stack.enter_context(workers(*several))
+        for each in started:
+            self.stack.callback(each.kill)
+        return started
 
     @abstractmethod
     def pids(self) -> list[int]:

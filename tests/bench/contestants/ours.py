@@ -15,7 +15,6 @@ from celery_saga.core.status import RunStatus
 from tests.bench.contestants.contestant import STEPS, Contestant, family
 from tests.bench.multiplied import multiply
 from tests.runtime.places import place_with
-from tests.workers import workers
 
 APP = "tests.bench.apps.sagas"
 NOT_DONE = [status.value for status in RunStatus if status is not RunStatus.COMPLETED]
@@ -39,7 +38,7 @@ class Sagas(Contestant):
         """A worker in a place of its own."""
         self.take_place()
         worker = self.place.worker(concurrency=self.processes, options=("--loglevel", self.log_level))
-        self.worker = self.stack.enter_context(worker)
+        (self.worker,) = self.serve(worker)
 
     def take_place(self) -> None:
         """A database, and a place on the broker."""
@@ -106,7 +105,7 @@ class InlineSideBySide(Inline):
             self.place.worker(pool="threads", concurrency=self.at_a_time, options=options)
             for _ in range(self.processes)
         ]
-        self.several = self.stack.enter_context(workers(*ours))
+        self.several = self.serve(*ours)
 
     def pids(self) -> list[int]:
         """A worker with threads is one process."""

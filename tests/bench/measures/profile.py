@@ -22,6 +22,9 @@ OTHERS = "all else"
 
 def profile(setting: Setting) -> Outcome:
     """Shares of the samples in which a thread held the lock of the interpreter, by who wrote the innermost function."""
+    if not setting.size.profiles:
+        setting.say(f"not in a {setting.size.name} run")
+        return Outcome([])
     spy = shutil.which("py-spy", path=str(Path(sys.executable).parent)) or shutil.which("py-spy")
     if spy is None:
         setting.say("not measured: py-spy is not installed: pip install '.[bench]'")
