@@ -34,9 +34,10 @@ def keep(path: Path, name: str, outcome: Outcome, *, size: str, processes: int, 
         load: how busy the machine was before, as the first of `os.getloadavg()`.
     """
     document = json.loads(path.read_text()) if path.exists() else {}
-    document |= {"format": FORMAT, "versions": versions(), "machine": machine()}
+    document |= {"format": FORMAT, "versions": versions()}
     document.setdefault("measures", {})[name] = {
         "measured_at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "machine": machine(),
         "size": size,
         "processes": processes,
         "load": [round(load, 1), round(os.getloadavg()[0], 1)],

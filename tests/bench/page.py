@@ -66,15 +66,21 @@ def _profile(shares: dict[str, dict[str, float]]) -> str:
 
 
 def _machine(document: dict[str, Any]) -> str:
-    machine, measures = document["machine"], document["measures"].values()
+    """Where and when; measures that were taken on different machines are told apart."""
+    measures: dict[str, dict[str, Any]] = document["measures"]
+    machines: dict[str, list[str]] = {}
+    for name, each in measures.items():
+        has = each["machine"]
+        told = f"{has['processors']} processors ({has['model']}), {has['memory_gib']:g} GiB, {has['system']}"
+        machines.setdefault(told, []).append(f"`{name}`")
+    days = sorted({each["measured_at"][:10] for each in measures.values()})
+    sizes = sorted({each["size"] for each in measures.values()})
+    loads = [load for each in measures.values() for load in each["load"]]
+    where = [told if len(machines) == 1 else f"{told}: {', '.join(names)}" for told, names in machines.items()]
     named = ", ".join(f"{name} {number}" for name, number in document["versions"].items())
-    days = sorted({each["measured_at"][:10] for each in measures})
-    sizes = sorted({each["size"] for each in measures})
-    loads = [load for each in measures for load in each["load"]]
     return (
-        f"Measured {' and '.join(days)} ({', '.join(sizes)}) on {machine['processors']} processors "
-        f"({machine['model']}), {machine['memory_gib']:g} GiB, {machine['system']}, while the load of the machine, "
-        f"which others used too, was {min(loads):g} to {max(loads):g}. {named}.\n"
+        f"Measured {' and '.join(days)} ({', '.join(sizes)}) on {'; on '.join(where)}. The load of the machine, which "
+        f"others used too, was {min(loads):g} to {max(loads):g}. {named}.\n"
     )
 
 
