@@ -18,6 +18,7 @@ from celery_saga.errors import SchemaOutdated
 from celery_saga.store import SqlStore, migrate, open_store, pending, schema_state
 from celery_saga.store.migrations import MIGRATIONS, Migration
 from celery_saga.store.schema import Schema
+from celery_saga.testing.samples import a_run
 from celery_saga.testing.team import ProcessTeam
 
 
@@ -116,6 +117,17 @@ def test_two_prefixes_have_tables_of_their_own(store: SqlStore, url: str) -> Non
     with pytest.raises(SchemaOutdated, match="celery -A proj saga migrate"):
         other.load("any")
     other.close()
+
+
+def test_a_prefix_may_hold_what_databases_and_drivers_give_a_meaning(url: str) -> None:
+    store = open_store(url, table_prefix="a%b\"c-d'e_")
+    migrate(store)
+    run = a_run()
+    store.insert_run(run)
+
+    assert schema_state(store) == "current"
+    assert store.load(run.id) is not None
+    store.close()
 
 
 def test_of_processes_that_migrate_at_once_one_does_it(store: SqlStore, url: str, processes: ProcessTeam) -> None:

@@ -35,13 +35,6 @@ _TABLE: dict[str, Any] = {
     for option, value in (("engine", "InnoDB"), ("charset", "utf8mb4"), ("row_format", "DYNAMIC"))
 }
 
-# A run may have ten steps or ten thousand, and PostgreSQL plans by the average: where most are short, it would rather
-# read all steps of a run than use an index made to find one. As if each had a hundred, from the first ANALYZE on.
-_may_be_wide: Any = DDL(  # type: ignore[no-untyped-call]
-    "ALTER TABLE %(fullname)s ALTER COLUMN run_id SET (n_distinct = -0.01)"
-)
-
-
 def pre(connection: Connection, prefix: str) -> None:
     """Create what is not there yet."""
     metadata = MetaData()
@@ -190,8 +183,19 @@ def _step(metadata: MetaData, prefix: str) -> Table:
     Index(f"{name}_at_work", table.c.run_id, table.c.generation, table.c.folded, table.c.status)
     _due_index(table)
     _repeated_index(table)
-    event.listen(table, "after_create", _may_be_wide.execute_if(dialect="postgresql"))
+    event.listen(table, "after_create", _may_be_wide(name).execute_if(dialect="postgresql"))
     return table
+
+
+def _may_be_wide(name: str) -> Any:
+    """To PostgreSQL, which plans by the average: as if each run had a hundred steps, from the first ANALYZE on.
+
+    A run may have ten or ten thousand. Where most are short, it would rather read all steps of a run than use an index
+    made to find one.
+    """
+    # Quoted here: `%(fullname)s` would double each percent sign twice.
+    told = "ALTER TABLE %(name)s ALTER COLUMN run_id SET (n_distinct = -0.01)"
+    return DDL(told, context={"name": '"{}"'.format(name.replace('"', '""'))})  # type: ignore[no-untyped-call]
 
 
 def _tag(metadata: MetaData, prefix: str) -> Table:
