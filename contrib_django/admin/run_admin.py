@@ -136,10 +136,10 @@ class RunAdmin(admin.ModelAdmin):
 
     @_column("Run")
     def named(self, run: Any) -> Any:
-        """Its key, or its id."""
-        return format_html(
-            '<span class="saga-key">{}</span> <span class="saga-id">{}</span>', run.key or "", run.id[:8]
-        )
+        """Its key, and how its id begins."""
+        # Without a key the first digits are the time: the same for all runs of a minute.
+        begins = run.id[:8] if run.key else run.id[:18]
+        return format_html('<span class="saga-key">{}</span> <span class="saga-id">{}</span>', run.key or "", begins)
 
     @_column("Saga")
     def saga_version(self, run: Any) -> Any:

@@ -171,3 +171,13 @@ def test_where_django_has_no_database_of_runs_their_pages_say_so(boss: Client) -
         assert answer.redirect_chain == [("/admin/", 302)], path
         assert "name it in CELERY_SAGA_DATABASE instead" in text(answer), path
     assert boss.get(f"{LIST}x/history/").status_code == 302
+
+
+def test_runs_without_a_key_are_told_apart_and_found_by_what_is_shown_of_them(boss: Client) -> None:
+    ids = [named_as_options_are.start("k", 1, "m").id for _ in range(3)]
+
+    shown = re.findall(r'saga-id">([^<]+)<', boss.get(LIST).content.decode())
+    found = [re.findall(r'saga-id">([^<]+)<', boss.get(f"{LIST}?q={each}").content.decode()) for each in shown]
+
+    assert len(set(shown)) == len(ids)
+    assert found == [[each] for each in shown]
