@@ -61,10 +61,11 @@ class DueStore(Protocol):
         are stored elsewhere, come as `core.unreadable.Unreadable`.
         """
 
-    def coming_s(self, within_s: float) -> float | None:
+    def coming_s(self, within_s: float, *, since_s: float = 0.0) -> float | None:
         """In how many seconds the first timer comes due: the end of a wait or of a back-off, a start, a schedule.
 
-        None: none does within `within_s`. Leases, and wake-ups that are out, are no timers.
+        None: none does within `within_s`. Leases, and wake-ups that are out, are no timers. What came due in the last
+        `since_s` counts as coming.
         """
 
     def leave_unsent(self, run_id: str, generation: int, keys: Sequence[str]) -> None:

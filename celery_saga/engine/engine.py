@@ -293,9 +293,9 @@ class Engine:
         """See `Sweeper.tick`."""
         return self._sweeper.tick(interval_s)
 
-    def coming_s(self, within_s: float) -> float | None:
+    def coming_s(self, within_s: float, *, since_s: float = 0.0) -> float | None:
         """In how many seconds there will be something to sweep that has a time of its own; None: not within so many."""
-        return self.world.store.coming_s(within_s)
+        return self.world.store.coming_s(within_s, since_s=since_s)
 
     def run_of(self, run_id: str, *, purged: bool = False) -> RunRecord:
         """The stored run, with input and result.

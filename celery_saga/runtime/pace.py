@@ -10,6 +10,7 @@ __all__ = ["Look", "Pace"]
 
 _FLEET_TICKS_PER_S = 2.0
 _TIMERS_AN_INTERVAL = 10
+_AGAIN_S = 1.0
 _LATE_S = 0.002  # the database's clock tells whether a timer is due: not to be asked just before
 
 
@@ -73,6 +74,11 @@ class Pace:
     def hurry(self) -> None:
         """More is there than was done."""
         self._all_at_s = self._now_s()
+
+    def failed(self) -> None:
+        """What was to be looked at was not: again soon, however long the interval is."""
+        soon_s = max(_AGAIN_S, self.sweepers / _FLEET_TICKS_PER_S)
+        self._all_at_s = min(self._all_at_s, self._now_s() + soon_s)
 
     @property
     def next_s(self) -> float:

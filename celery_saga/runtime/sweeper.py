@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 import signal
 import threading
@@ -37,13 +38,13 @@ __all__ = ["ALIVE_S", "SweeperLoop", "run_until_signalled"]
 logger = logging.getLogger("celery_saga.sweeper")
 seldom = Seldom(logger)
 
-_BEAT_S = 5.0
-ALIVE_S = 3 * _BEAT_S
+_BEAT_S, _SELDOM_BEAT_S = 5.0, 10.0  # however seldom it looks: its row tells that it lives, and what it knows
+ALIVE_S = 15.0
 """A sweeper that has not been seen for so long, in seconds, is not alive or is stuck."""
 _DRAIN_TICKS = 50
 _STILL_ALIVE_S = 0.05
 _MANY = 100  # announcements in one turn
-_SYNC_AGAIN_S = 5.0
+_SYNC_AGAIN_S, _AGAIN_S = 5.0, 1.0
 
 
 class SweeperLoop:
@@ -69,7 +70,7 @@ class SweeperLoop:
         self._relays: list[Relay] = []
         self._reminder: Reminder | None = None
         self._tidier: Tidier | None = None
-        self._beat_at_s = 0.0
+        self._beat_at_s = math.inf
         self._pace = Pace(time.monotonic)
         self._sync_at_s: float | None = 0.0
         self._later: list[tuple[float, Hint]] = []
@@ -96,8 +97,10 @@ class SweeperLoop:
                 with FORK_GATE.working():
                     self._turn()
             except SagaError as error:  # the database is away, or has no tables yet
+                self._pace.failed()
                 seldom.warning("the sweeper cannot work now, and goes on trying: %s", error)
             except Exception:
+                self._pace.failed()
                 seldom.exception("the sweeper's turn failed; it goes on")
             try:
                 self._watch.wait(self._pause_s())
@@ -122,29 +125,32 @@ class SweeperLoop:
         self._handle_hints(engine)
         if look is Look.ALL:
             self._prepare(engine)
-        is_quiet = look is not Look.NOTHING and self._sweep(engine)
+        self._beat(engine)
+        quiet_at_s = None if look is Look.NOTHING else self._sweep(engine)
         if look is Look.ALL:
             self._tell()
-        if is_quiet and not self._stop.is_set():
+        if quiet_at_s is not None and not self._stop.is_set():
             if look is Look.ALL:
                 self._tidy(engine)
             if (sees_s := self._pace.sees_s) > 0:
-                self._pace.expect(engine.coming_s(sees_s))
+                # What has come due since the sweep was not in it.
+                self._pace.expect(engine.coming_s(sees_s, since_s=time.monotonic() - quiet_at_s))
 
     def _prepare(self, engine: Engine) -> None:
         if not self._has_synced:
             engine.world.lanes.sync(engine.world, also_unsaid=True)
-            self._has_synced = True
-        self._beat(engine)
+            self._has_synced, self._beat_at_s = True, 0.0
         self._sync_schedules()
 
-    def _sweep(self, engine: Engine) -> bool:
-        """What is due; True: nothing is, any more."""
+    def _sweep(self, engine: Engine) -> float | None:
+        """What is due; when the look began that found nothing more. None: there is more, at once."""
         for _ in range(_DRAIN_TICKS):
+            began_s = time.monotonic()
             if self._stop.is_set() or engine.sweep(self._pace.interval_s) == 0:
-                return True
+                return began_s
             self._handle_hints(engine)
-        return False
+        self._pace.hurry()
+        return None
 
     def _tell(self) -> None:
         for relay in self._relays:
@@ -167,7 +173,7 @@ class SweeperLoop:
 
     def _pause_s(self) -> float:
         now_s = time.monotonic()
-        return max(0.01, min([self._pace.next_s, *(at_s - now_s for at_s, _ in self._later)]))
+        return max(0.01, min([self._pace.next_s, self._beat_at_s - now_s, *(at_s - now_s for at_s, _ in self._later)]))
 
     def _the_engine(self) -> Engine:
         if self._services is None:
@@ -187,11 +193,12 @@ class SweeperLoop:
         now_s = time.monotonic()
         if now_s < self._beat_at_s:
             return
+        self._beat_at_s = now_s + _AGAIN_S
         alive = engine.store.beat(
             self.name, host=host(), pid=os.getpid(), sagas=engine.definitions.known(), ttl_s=ALIVE_S
         )
-        self._beat_at_s = now_s + _BEAT_S
         self._pace.sweepers = max(1, alive)
+        self._beat_at_s = now_s + min(max(_BEAT_S, self._pace.interval_s), _SELDOM_BEAT_S)
 
     def _sync_schedules(self) -> None:
         """Once, before the first look: the schedules are those of the settings."""

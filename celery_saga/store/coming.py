@@ -33,14 +33,14 @@ class Coming:
         ).subquery()
         return select(func.min(timers.c.at, type_=Instant()))
 
-    def within(self, tx: Tx, within_s: float) -> float | None:
-        """In how many seconds the first timer comes due, at most `within_s`; None: none does."""
+    def within(self, tx: Tx, within_s: float, since_s: float) -> float | None:
+        """In how many seconds the first timer comes due, from `since_s` ago to `within_s` from now; None: none does."""
         now = tx.run("now", select(self._clock.now), self._clock.binds()).scalar_one()
-        until = now + timedelta(seconds=within_s)
-        first = tx.run("coming due", self._soonest, {"now": now, "until": until}).scalar_one()
+        since, until = now - timedelta(seconds=since_s), now + timedelta(seconds=within_s)
+        first = tx.run("coming due", self._soonest, {"since": since, "until": until}).scalar_one()
         return None if first is None else float((first - now).total_seconds())
 
 
 def _first(table: Table, *conditions: ColumnElement[bool]) -> Select[Any]:
-    soon = table.c.wake_at.between(bindparam("now", type_=Instant()), bindparam("until", type_=Instant()))
+    soon = table.c.wake_at.between(bindparam("since", type_=Instant()), bindparam("until", type_=Instant()))
     return select(func.min(table.c.wake_at).label("at")).where(soon, *conditions)

@@ -330,9 +330,9 @@ class SqlStore(ScheduleMethods, WithLanes, KeptRuns):
                 found += self.sessions.write("pick", self._picker(kind, most, hold_s), fetches=False)
         return found
 
-    def coming_s(self, within_s: float) -> float | None:
+    def coming_s(self, within_s: float, *, since_s: float = 0.0) -> float | None:
         """See the port."""
-        return self.sessions.read("coming", lambda tx: self._parts.coming.within(tx, within_s))
+        return self.sessions.read("coming", lambda tx: self._parts.coming.within(tx, within_s, since_s))
 
     def _picker(self, kind: DueKind, limit: int, hold_s: float) -> Callable[[Tx], list[Due]]:
         return lambda tx: self._parts.due.pick(tx, kind, limit=limit, hold_s=hold_s)

@@ -160,6 +160,10 @@ class StoreDue:
         by_run = store.coming_s(3600)
         assert by_run is not None and 400 < by_run <= 500
         assert store.coming_s(300) is None
+        store.insert_run(a_run(status=RunStatus.QUEUED, wake_at=coming_at(-50)))
+        assert store.coming_s(300) is None
+        just_due = store.coming_s(300, since_s=100)
+        assert just_due is not None and -100 < just_due <= -50
 
     def test_sweepers_are_counted_while_they_are_seen(self, store: SqlStore) -> None:
         first = store.beat("a", host="h", pid=1, sagas=[("checkout", 1)], ttl_s=60)

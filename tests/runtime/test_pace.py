@@ -69,3 +69,18 @@ def test_more_to_do_brings_the_next_look_forward() -> None:
     pace.begin(1.0)
     pace.hurry()
     assert pace.begin(1.0) is Look.ALL
+
+
+def test_what_failed_is_looked_at_again_soon_and_by_a_fleet_no_oftener_than_it_looks() -> None:
+    clock = Clock()
+    pace = Pace(clock)
+    assert pace.begin(3600.0) is Look.ALL
+    pace.failed()
+    assert pace.next_s == 1
+
+    pace.sweepers = 100
+    assert pace.begin(1.0) is Look.NOTHING
+    clock.now_s += 1
+    assert pace.begin(1.0) is Look.ALL
+    pace.failed()
+    assert pace.next_s == 50
