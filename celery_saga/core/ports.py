@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 from celery_saga.core.due import DueStore
 from celery_saga.core.focus import Extent, Focus
@@ -51,6 +51,14 @@ class Transition:
     now: datetime
     lanes: tuple[str, ...] = ()
     is_private: bool = False
+
+
+class Fleet(NamedTuple):
+    """Sweepers that are alive, as one of them sees them: how many, how many before it by name, and when."""
+
+    alive: int
+    before: int
+    now: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,8 +296,8 @@ class Store(DueStore, LaneStore, RetentionStore, Protocol):
     def is_busy(self, saga: str, id_: str) -> bool:
         """Whether a run that the schedule started, as far as its log goes back, has not ended."""
 
-    def beat(self, name: str, *, host: str, pid: int, sagas: Iterable[tuple[str, int]], ttl_s: float) -> int:
-        """Write that this sweeper is alive and which sagas it knows; how many sweepers were seen within `ttl_s`."""
+    def beat(self, name: str, *, host: str, pid: int, sagas: Iterable[tuple[str, int]], ttl_s: float) -> Fleet:
+        """Write that this sweeper is alive and which sagas it knows; it and those that were seen within `ttl_s`."""
 
     def leave(self, name: str) -> None:
         """Forget this sweeper: it has stopped in good order, and nobody need share the ticks with it."""

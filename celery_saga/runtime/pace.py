@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable
 from enum import Enum
 
+from celery_saga.core.ports import Fleet
+
 __all__ = ["Look", "Pace"]
 
 _FLEET_TICKS_PER_S = 2.0
@@ -38,6 +40,21 @@ class Pace:
         self._all_at_s = self._timer_at_s = self._sees_until_s = -math.inf
         self.sweepers = 1
         """How many of the fleet are alive."""
+        self._before, self._ahead_s = 0, 0.0
+
+    def join(self, fleet: Fleet) -> None:
+        """The sweepers that are alive now. They look in turn, by the database's clock, also after all were frozen."""
+        self.sweepers = max(1, fleet.alive)
+        self._before = min(fleet.before, self.sweepers - 1)
+        self._ahead_s = fleet.now.timestamp() - self._now_s()
+
+    def _wait_s(self, now_s: float) -> float:
+        interval_s = self.interval_s
+        if interval_s <= self._own_s:
+            return interval_s
+        turn_s = interval_s * self._before / self.sweepers
+        wait_s = (turn_s - now_s - self._ahead_s) % interval_s
+        return wait_s if wait_s > self._own_s / _TIMERS_AN_INTERVAL else wait_s + interval_s
 
     def begin(self, own_s: float) -> Look:
         """What to look at in the turn that begins; said once, however the turn ends.
@@ -47,7 +64,7 @@ class Pace:
         """
         now_s, self._own_s = self._now_s(), own_s
         if now_s >= self._all_at_s:
-            self._all_at_s, self._sees_until_s = now_s + self.interval_s, now_s + own_s
+            self._all_at_s, self._sees_until_s = now_s + self._wait_s(now_s), now_s + own_s
             self._timer_at_s = math.inf
             return Look.ALL
         if now_s >= self._timer_at_s:

@@ -194,10 +194,10 @@ class SweeperLoop:
         if now_s < self._beat_at_s:
             return
         self._beat_at_s = now_s + _AGAIN_S
-        alive = engine.store.beat(
+        fleet = engine.store.beat(
             self.name, host=host(), pid=os.getpid(), sagas=engine.definitions.known(), ttl_s=ALIVE_S
         )
-        self._pace.sweepers = max(1, alive)
+        self._pace.join(fleet)
         self._beat_at_s = now_s + min(max(_BEAT_S, self._pace.interval_s), _SELDOM_BEAT_S)
 
     def _sync_schedules(self) -> None:

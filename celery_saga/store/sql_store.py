@@ -14,7 +14,7 @@ from sqlalchemy.exc import ArgumentError
 
 from celery_saga.core.due import Due, DueKind, SentFilter
 from celery_saga.core.focus import Extent, Focus
-from celery_saga.core.ports import Arrival, Change, Claimed, Loaded, StoredDefinition, Transition
+from celery_saga.core.ports import Arrival, Change, Claimed, Fleet, Loaded, StoredDefinition, Transition
 from celery_saga.core.records import RunRecord, SignalRecord, StepRecord
 from celery_saga.core.snapshot import Snapshot
 from celery_saga.core.status import StepStatus
@@ -349,11 +349,11 @@ class SqlStore(ScheduleMethods, WithLanes, KeptRuns):
         """See the port."""
         self.sessions.write("take_back", lambda tx: self._parts.sent.take_back(tx, dues))
 
-    def beat(self, name: str, *, host: str, pid: int, sagas: Iterable[tuple[str, int]], ttl_s: float) -> int:
+    def beat(self, name: str, *, host: str, pid: int, sagas: Iterable[tuple[str, int]], ttl_s: float) -> Fleet:
         """See the port."""
         known = list(sagas)
 
-        def work(tx: Tx) -> int:
+        def work(tx: Tx) -> Fleet:
             return self._parts.sweepers.beat(tx, name, host=host, pid=pid, sagas=known, ttl_s=ttl_s)
 
         return self.sessions.write("beat", work)

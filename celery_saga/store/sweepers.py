@@ -7,8 +7,9 @@ from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from typing import Any
 
-from sqlalchemy import bindparam, delete, func, select, update
+from sqlalchemy import bindparam, case, delete, func, select, update
 
+from celery_saga.core.ports import Fleet
 from celery_saga.store.clock import Clock
 from celery_saga.store.dialects import Database
 from celery_saga.store.schema import Schema
@@ -28,14 +29,15 @@ class Sweepers:
         seen_at = bindparam("new_seen_at", type_=Instant())
         self._seen = update(row).where(row.c.name == bindparam("of_name")).values(seen_at=seen_at, **what)
         self._first = database.insert_unless_there(row)
-        self._alive = select(func.count()).select_from(row).where(row.c.seen_at >= bindparam("since", type_=Instant()))
+        before = func.coalesce(func.sum(case((row.c.name < bindparam("of_name"), 1), else_=0)), 0)
+        self._alive = select(func.count(), before).where(row.c.seen_at >= bindparam("since", type_=Instant()))
         self._old = delete(row).where(row.c.seen_at < bindparam("since", type_=Instant()))
         self._gone = delete(row).where(row.c.name == bindparam("of_name"))
         self._now = select(clock.now)
         self._all = select(row, clock.now.label("now")).order_by(row.c.name)
 
-    def beat(self, tx: Tx, name: str, *, host: str, pid: int, sagas: Iterable[tuple[str, int]], ttl_s: float) -> int:
-        """This sweeper is alive; how many are, this one included."""
+    def beat(self, tx: Tx, name: str, *, host: str, pid: int, sagas: Iterable[tuple[str, int]], ttl_s: float) -> Fleet:
+        """This sweeper is alive; it and the others that are."""
         text = json.dumps(sorted(set(sagas)))
         now = tx.run("read clock", self._now, self._clock.binds()).scalar_one()
         values = {"of_name": name, "new_host": host, "new_pid": pid, "new_sagas_text": text, "new_seen_at": now}
@@ -44,8 +46,8 @@ class Sweepers:
             tx.run("first beat", self._first, row)
             tx.run("forget sweepers", self._old, {"since": now - _FORGOTTEN_AFTER})
         since = now - timedelta(seconds=ttl_s)
-        count: int = tx.run("count sweepers", self._alive, {"since": since}).scalar_one()
-        return count
+        alive, before = tx.run("count sweepers", self._alive, {"since": since, "of_name": name}).one()
+        return Fleet(int(alive), int(before), now)
 
     def leave(self, tx: Tx, name: str) -> None:
         """This sweeper has stopped in good order."""

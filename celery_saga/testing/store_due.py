@@ -171,7 +171,9 @@ class StoreDue:
         again = store.beat("a", host="h", pid=1, sagas=[("checkout", 2), ("checkout", 1)], ttl_s=60)
         alone = store.beat("a", host="h", pid=1, sagas=[("checkout", 2), ("checkout", 1)], ttl_s=0)
 
-        assert (first, second, again, alone) == (1, 2, 2, 1)
+        assert [each.alive for each in (first, second, again, alone)] == [1, 2, 2, 1]
+        assert [each.before for each in (first, second, again)] == [0, 1, 0]
+        assert first.now <= second.now <= store.now()
         rows = store.sweepers()
         assert [(row["name"], row["host"], row["pid"]) for row in rows] == [("a", "h", 1), ("b", "h", 2)]
         assert rows[0]["sagas"] == [("checkout", 1), ("checkout", 2)]
@@ -185,4 +187,4 @@ class StoreDue:
         store.leave("b")
 
         assert [each["name"] for each in store.sweepers()] == ["a"]
-        assert store.beat("a", host="h", pid=1, sagas=[], ttl_s=60) == 1
+        assert store.beat("a", host="h", pid=1, sagas=[], ttl_s=60).alive == 1

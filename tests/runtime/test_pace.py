@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+
 import pytest
 
+from celery_saga.core.ports import Fleet
 from celery_saga.runtime.pace import Look, Pace
 
 
@@ -63,6 +67,21 @@ def test_a_fleet_shares_its_looks_at_all_and_those_at_timers() -> None:
     assert len(seen) <= 5 * 11  # of each of forty: about twenty a second, of all of them
 
 
+def test_a_fleet_that_was_frozen_as_one_shares_its_looks_again() -> None:
+    clock = Clock()
+    fleet = [Pace(clock) for _ in range(12)]
+    for number, pace in enumerate(fleet):
+        pace.join(Fleet(12, number, datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=clock.now_s)))
+    seen = []
+    while clock.now_s < 160:
+        seen += [clock.now_s for pace in fleet if pace.begin(1.0) is Look.ALL]  # the first time all of them at once
+        clock.now_s += 0.05
+
+    settled = [at_s for at_s in seen if at_s > 120]
+    assert 70 <= len(settled) <= 90, "about two a second"
+    assert max(later - at_s for at_s, later in pairwise(settled)) < 0.7
+
+
 def test_more_to_do_brings_the_next_look_forward() -> None:
     clock = Clock()
     pace = Pace(clock)
@@ -83,4 +102,4 @@ def test_what_failed_is_looked_at_again_soon_and_by_a_fleet_no_oftener_than_it_l
     clock.now_s += 1
     assert pace.begin(1.0) is Look.ALL
     pace.failed()
-    assert pace.next_s == 50
+    assert pace.next_s > 40
