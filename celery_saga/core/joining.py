@@ -162,8 +162,8 @@ def result_of(replay: Replay, join: StepRecord) -> str:
     """What a join that is over gave: JSON of its parts' codec texts, in declared order.
 
     `[value, ...]`; with "collect" `[["ok", value] | ["error", failure text, attempts], ...]`; of a race
-    `[name, value]`; of one that failed `[key, attempts]` of the task that failed it, or null. Where it was not put
-    together before, it is now, and goes into the decision.
+    `[name, value]`; of one that failed `[key, attempts]` of the task that failed it, `[key, attempts, signal]` of a
+    wait, or null. Where it was not put together before, it is now, and goes into the decision.
 
     Raises:
         Suspended: the snapshot does not hold its parts; the pass is to be done again on more.
@@ -202,9 +202,10 @@ def failed_part(join: StepRecord, result_text: str) -> StepRecord | None:
     return None if told is None else as_task(join, *told)
 
 
-def as_task(join: StepRecord, key: str, attempts: int) -> StepRecord:
-    """A part of a join that failed, as far as its error needs it."""
-    return replace(join, kind=StepKind.STEP, key=key, attempt=attempts, status=StepStatus.FAILED)
+def as_task(join: StepRecord, key: str, attempts: int, signal: str | None = None) -> StepRecord:
+    """A part of a join that failed, as far as its error needs it: a task, or the wait for a signal."""
+    failed = replace(join, kind=StepKind.STEP, key=key, attempt=attempts, status=StepStatus.FAILED)
+    return failed if signal is None else replace(failed, kind=StepKind.SIGNAL, task=signal)
 
 
 def _collected(part: StepRecord) -> str:
@@ -214,7 +215,9 @@ def _collected(part: StepRecord) -> str:
 
 
 def _who_failed(join: StepRecord, parts: Sequence[StepRecord]) -> str:
-    """Key and attempts of the task whose error is that of the join; `null` where the error says it itself."""
+    """Of the part whose error is that of the join, as `as_task` takes it; `null` where the error says it itself."""
     failed = [x for x in parts if x.status in _FAILED and x.error_text == join.error_text]
     first = min(failed, key=lambda x: x.seq or 0, default=None)
-    return "null" if first is None or first.kind is not StepKind.STEP else json.dumps([first.key, first.attempt])
+    if first is None or first.kind not in (StepKind.STEP, StepKind.SIGNAL):
+        return "null"
+    return json.dumps([first.key, first.attempt, *([first.task] if first.kind is StepKind.SIGNAL else [])])

@@ -1,10 +1,12 @@
 """Joins: a set of parts and one end, which fires when enough of them are in; a counter on its row, never a scan.
 
 Theory of operation. The join's row waits; each part is a step of its own (`map[3]`), a function of the body (a row of
-kind `part`, decided by itself in the scope `map[3]/`), or another run. What ends reports to what waits for it: a part
-to its join, a join and any other step to the part it lies in, or to the run. `abort` ends the join with the first part
-that fails, `race` with the first that succeeds; the others are then abandoned: what has not started is cancelled, what
-runs is recorded when it ends, and its undo is kept, or in a race executed at once.
+kind `part`, decided by itself in the scope `map[3]/`), another run, or of a race a wait for a signal, which is in with
+what it takes: were that two transactions, another arm could win in between, and the signal would be gone. What ends
+reports to what waits for it: a part to its join, a join and any other step to the part it lies in, or to the run.
+`abort` ends the join with the first part that fails, `race` with the first that succeeds; the others are then
+abandoned: what has not started is cancelled, what runs is recorded when it ends, and its undo is kept, or in a race
+executed at once.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from celery_saga.core import chords, failure, headers
+from celery_saga.core import chords, failure, headers, joins
 from celery_saga.core.focus import Extent
 from celery_saga.core.orders import StepSpec
 from celery_saga.core.owners import wake_owner
@@ -72,7 +72,8 @@ def deliver(s: Snapshot, now: datetime, resend_s: float) -> Snapshot:
     s = chords.observe(s, now, resend_s)
     if s.run.status.is_forward:
         for step in tuple(s.where(StepStatus.WAITING, need=need)):
-            if step.kind is StepKind.SIGNAL:
+            # Another wait that fired may have won the race of which this one was an arm.
+            if step.kind is StepKind.SIGNAL and s.steps[step.key].status is StepStatus.WAITING:
                 s = _take(s, step, now, resend_s)
     if any(_is_new(x) for x in s.inbox):
         looked_at = (replace(x, wake_at=None, expires_at=None) if _is_new(x) else x for x in s.inbox)
@@ -97,7 +98,7 @@ def _take(s: Snapshot, step: StepRecord, now: datetime, resend_s: float) -> Snap
         s = s.move_step(step.key, StepEvent.FAILED, error_text=taken[0].error_text, wake_at=None, ended_at=now)
     for signal in taken:
         s = s.note(now, Action.SIGNAL, "signal", step=step.key, detail=f"{signal.name} {signal.signal_id}")
-    return wake_owner(s, step.key, now, resend_s)
+    return joins.ended(s, step.key, now, resend_s)
 
 
 def _taken(s: Snapshot, signal: SignalRecord, by: StepRecord) -> SignalRecord:

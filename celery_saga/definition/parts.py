@@ -50,7 +50,7 @@ class Part:
     """One part, as the body gave it.
 
     Args:
-        kind: a step of its own, another run, or a function of the body.
+        kind: a step of its own, another run, a wait for a signal, or a function of the body.
         make: its order, without key and place.
         digest: tells whether a replay gives the same; of its task and arguments.
         function: what is called when the part is decided; None where it is no function.
@@ -153,9 +153,11 @@ def arm(given: object, where: str, limit_bytes: int) -> Part:
     """
     if isinstance(given, Signal):
         waited: Signal[Any] = given
-        return replace(
-            _of_function(lambda run: run.wait_signal(waited)),
-            digest=lambda: f"signal:{waited.name}",
+        return Part(
+            StepKind.SIGNAL,
+            lambda: replace(order(StepKind.SIGNAL), task=waited.name),
+            lambda: f"signal:{waited.name}",
+            lambda run: run.wait_signal(waited),  # of runs from before such arms were waits themselves
             type_of=lambda: waited.type,
         )
     if isinstance(given, timedelta | int | float) and not isinstance(given, bool):

@@ -131,6 +131,27 @@ def races_a_signal(run: Replay) -> str:
     return "null"
 
 
+def signal(name: str) -> Order:
+    """A part that is one wait."""
+    return Order(StepKind.SIGNAL, "", "", 0, task=name)
+
+
+def races_a_wait(run: Replay) -> str:
+    join(run, {"a": task("a"), "b": signal("go")}, on_failure="race")
+    return "null"
+
+
+def takes_what_lost(run: Replay) -> str:
+    join(run, {"b": signal("go"), "c": signal("pay")}, on_failure="race")
+    wait(run, "pay" if winner_of(run) == "b" else "go")
+    return "null"
+
+
+def winner_of(run: Replay) -> str:
+    """Name of the arm that won the race."""
+    return str(codec.decode(result_of(run, run.snapshot.steps["j"]))[0])
+
+
 def waits_for_both(run: Replay) -> str:
     step(run, "a")
     wait_for(run, ["go", "pay"])
@@ -184,6 +205,15 @@ JOINS = (
     Scenario("a race, then a failure", races_then_another, _FAILED, 90_000, fails={"c": -1}, faults=1),
     Scenario("a race, cancelled", races, ("completed", "cancelled"), 72_000, events=("cancel",), faults=1),
     Scenario("a race with a signal", races_a_signal, _OK, 42_000, events=("signal",), faults=1),
+    Scenario("a race with an arm that is a signal", races_a_wait, _OK, 4_900, events=("signal",), faults=1),
+    Scenario(
+        "a signal that lost a race",
+        takes_what_lost,
+        (*_OK, "waiting"),
+        8_000,
+        events=("signal", "signal pay"),
+        faults=1,
+    ),
     Scenario("a join in a part", a_join_in_a_part, _OK, 2_300, faults=1),
     Scenario(
         "two signals at once", waits_for_both, (*_OK, "waiting"), 16_000, events=("signal", "signal pay"), faults=1

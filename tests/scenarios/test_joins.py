@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from celery_saga import Retry, Run, RunFailed, Signal, StepFailed, saga, step
+from celery_saga import Retry, Run, RunFailed, Signal, SignalFailed, StepFailed, saga, step
 from celery_saga.core.records import Action, StepKind
 from celery_saga.core.status import StepStatus
 from tests.scenarios.house import House
@@ -312,6 +312,103 @@ def test_a31_the_signal_wins_and_the_step_is_cancelled(house: House, bench: Benc
     assert handle.wait(1) == "signal now"
     assert bench.calls == ["do after"]
     assert {x.key: x.status.value for x in house.store.steps(handle.id)}["race[activity]"] == "cancelled"
+
+
+def test_a31_a_signal_that_came_before_the_race_wins_it_and_no_other_arm_starts(
+    house: House, bench: Bench, racing: Any
+) -> None:
+    handle = racing.start()
+    handle.signal(GO, "early")
+    house.drain()
+
+    assert handle.wait(1) == "signal early"
+    assert bench.calls == ["do after"]
+
+
+def test_a_signal_counts_for_its_arm_in_the_transaction_that_takes_it(house: House, bench: Bench, racing: Any) -> None:
+    handle = racing.start()
+    house.engine.coordinate(handle.id)
+    running = next(x for x in house.messages if hasattr(x, "step"))
+    house.messages.clear()
+    claimed = house.claim(running.step, "house:2")
+    assert claimed is not None
+
+    assert handle.signal(GO, "first") == "delivered"
+    house.finish(claimed)
+    house.drain()
+
+    assert handle.wait(1) == "signal first"
+    assert sorted(bench.calls) == ["do activity", "do after", "undo did activity"]
+
+
+def test_an_arm_that_loses_takes_no_signal(house: House, bench: Bench) -> None:
+    @saga(name="race6")
+    def body(run: Run) -> list[str]:
+        won = run.race(a=Signal("a", str), b=Signal("b", str))
+        other = {"a": "b", "b": "a"}[won.name]
+        return [won.name, won.value, run.wait_signal(other)]
+
+    house.add(body)
+    handle = body.start()
+    handle.signal("b", "two")
+    handle.signal("a", "one")
+    house.drain()
+
+    assert handle.wait(1) == ["a", "one", "two"]
+
+
+def test_an_error_for_a_signal_fails_its_arm_and_not_the_race(house: House, bench: Bench) -> None:
+    @saga(name="race7", errors=[Boom])
+    def body(run: Run) -> str:
+        try:
+            return run.race(a=Signal("a"), b=Signal("b")).value
+        except Boom as error:
+            return f"declared {error}"
+        except SignalFailed as error:
+            return f"not declared {error.signal}"
+
+    house.add(body)
+    answered, declared, undeclared = body.start(), body.start(), body.start()
+    house.drain()
+    answered.signal("a", error=Boom("no"))
+    answered.signal("b", "yes")
+    declared.signal("b", error=ValueError("no"))
+    declared.signal("a", error=Boom("never"))
+    undeclared.signal("a", error=Boom("never"))
+    undeclared.signal("b", error=ValueError("no"))
+    house.drain()
+
+    assert answered.wait(1) == "yes"
+    assert declared.wait(1) == "declared never"
+    assert undeclared.wait(1) == "not declared b"
+
+
+def test_an_arm_for_a_signal_that_is_not_declared_is_refused_where_it_stands(house: House, bench: Bench) -> None:
+    @saga(name="race8", signals=[GO])
+    def body(run: Run) -> str:
+        return run.race(a=bench.do.si("a"), b=Signal("other")).name
+
+    house.add(body)
+    handle = body.start()
+    house.drain()
+
+    assert handle.refresh().status == "suspended"
+    assert "does not declare the signal 'other'" in str(handle.error)
+    assert bench.calls == []
+
+
+def test_a_signal_races_in_a_part(house: House, bench: Bench) -> None:
+    @saga(name="race9")
+    def body(run: Run) -> list[str]:
+        return run.map(lambda run, name: run.race(go=Signal(name), do=bench.do.si(name)).name, ["a", "b"])
+
+    house.add(body)
+    handle = body.start()
+    handle.signal("b")
+    house.drain()
+
+    assert list(handle.wait(1)) == ["do", "go"]
+    assert bench.calls == ["do a"]
 
 
 def test_a31_without_a_signal_the_activity_wins(house: House, bench: Bench, racing: Any) -> None:

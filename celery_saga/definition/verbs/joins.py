@@ -15,6 +15,7 @@ from celery_saga.core.placing import Order
 from celery_saga.core.records import StepRecord
 from celery_saga.core.retry import Retry
 from celery_saga.core.status import StepStatus
+from celery_saga.definition.asking import signal_of
 from celery_saga.definition.names import check_int, check_word, is_explicit
 from celery_saga.definition.parts import Alike, Part, arm, check_name_of_part, digest_items, item_part, part
 from celery_saga.definition.payload import decode_as
@@ -277,7 +278,9 @@ class Joins(Pass):
         if not arms:
             raise DefinitionError(f"{where} takes at least one arm; nothing was ordered.")
         names = [check_name_of_part(each, where) for each in arms]
-        made = [arm(each, where, self._limit_bytes) for each in arms.values()]
+        declared = self._saga.signals
+        given = [signal_of(x, None, declared, self.saga) if isinstance(x, Signal) else x for x in arms.values()]
+        made = [arm(each, where, self._limit_bytes) for each in given]
         digest = codec.digest([each.digest() for each in made])
         settled = self._join("race", None, made, names, digest, on_failure="race")
         won, plain = codec.decode(settled_text(self, settled))
