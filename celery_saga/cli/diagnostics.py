@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import functools
 import io
+import logging
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import IO, Any, ParamSpec, TypeVar
 
 import click
 
 from celery_saga.errors import SagaError
 
-__all__ = ["Trouble", "reporting"]
+__all__ = ["Trouble", "reporting", "telling_what_was_not_sent"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -51,3 +53,21 @@ def reporting(command: Callable[P, R]) -> Callable[P, R]:
             raise Trouble(error.code, str(error)) from error
 
     return reported
+
+
+class _NotSent(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        # Where the app has set up logging, that tells.
+        if not logging.getLogger().handlers:
+            click.echo(f"NOT_SENT: {' '.join(record.getMessage().split())}", err=True)
+
+
+@contextmanager
+def telling_what_was_not_sent() -> Iterator[None]:
+    """Let the publisher's warnings be diagnostics: a run that was started while the broker is away waits for it."""
+    publisher, handler = logging.getLogger("celery_saga.publisher"), _NotSent(logging.WARNING)
+    publisher.addHandler(handler)
+    try:
+        yield
+    finally:
+        publisher.removeHandler(handler)

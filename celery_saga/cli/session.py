@@ -15,7 +15,7 @@ from celery import Celery
 from rich.console import Console
 
 from celery_saga.cli import tables
-from celery_saga.cli.diagnostics import Trouble, reporting
+from celery_saga.cli.diagnostics import Trouble, reporting, telling_what_was_not_sent
 from celery_saga.cli.loading import NO_APP, told
 from celery_saga.client import documents
 from celery_saga.client.handle import RunHandle
@@ -249,7 +249,8 @@ def command(name: str, *, rows: bool = False, **settings: Any) -> Callable[[Call
             out = Output(as_json=as_json, no_color=bool(given.no_color))
             session = Session(given.app, out)
             try:
-                function(session, **options)
+                with telling_what_was_not_sent():
+                    function(session, **options)
             finally:
                 session.close()
 

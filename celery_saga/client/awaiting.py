@@ -151,11 +151,12 @@ class Awaited(Steered, Generic[R]):
         run = self._driven().run
         if run.status.is_end:
             return self._outcome()
-        why = (
-            f", reason {run.reason}: it goes on once a person resumes it"
-            if run.status is RunStatus.SUSPENDED
-            else "; it goes on"
-        )
+        why = "; it goes on"
+        if run.status is RunStatus.SUSPENDED:
+            of = "" if run.error is None else f", with {run.error.type_name.rpartition('.')[2]}: {run.error.message}"
+            why = f", reason {run.reason}{of}: it goes on once a person resumes it"
+        elif run.status is RunStatus.QUEUED:
+            why = "; it goes on once a worker takes it up (`celery -A proj saga doctor` tells what keeps it)"
         raise WaitTimeout(
             f"run {self._id!r} ({run.saga}) has not ended within {timeout} s: it is {run.status.value}{why}."
         )

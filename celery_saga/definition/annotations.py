@@ -1,4 +1,4 @@
-"""Reads the annotations of a task's function: what it returns, and whether its first parameter takes None."""
+"""Reads annotations: what a task returns, whether its first parameter takes None, what in a body is no run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from enum import Enum
 from functools import lru_cache
 from typing import Any
 
-__all__ = ["first_takes_none", "result_type", "returned_by"]
+__all__ = ["first_takes_none", "is_data", "result_type", "returned_by"]
+
+_SCALARS = (str, bytes, bool, int, float, dict, list, set, tuple)
+_CONTAINERS = (dict, list, set, tuple)
 
 
 def result_type(task: object) -> Any:
@@ -58,6 +61,12 @@ def _plain(function: Callable[..., object]) -> Callable[..., object]:
     inner = inspect.unwrap(function)
     found: Callable[..., object] = getattr(inner, "__func__", inner)
     return found
+
+
+def is_data(function: Callable[..., object], name: str) -> bool:
+    """Whether a parameter's annotation is of a value that is stored, such as `str` or a dataclass, so of no run."""
+    annotation = _hints(_plain(function)).get(name)
+    return annotation in _SCALARS or typing.get_origin(annotation) in _CONTAINERS or _is_structured(annotation)
 
 
 @lru_cache(maxsize=1024)

@@ -14,6 +14,7 @@ from typing import Any
 from pydantic import PydanticUserError, TypeAdapter, ValidationError
 
 from celery_saga.core import codec
+from celery_saga.definition.annotations import is_data
 from celery_saga.errors import DefinitionError, InvalidPayload, PayloadTooLarge
 
 _SHOWN_ERRORS = 3
@@ -174,11 +175,16 @@ class Payload:
         if kind is _POSITIONALS:
             return signature
         if kind not in {inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD}:
-            raise DefinitionError(
-                f"saga {self._saga!r}: the body must take the run as its first parameter, and takes "
-                f"{self._saga}{signature}; nothing was registered. Write def {self._saga}(run: Run, ...)."
-            )
+            raise self._takes_no_run(f"and takes {self._saga}{signature}")
+        if is_data(function, parameters[0].name):
+            raise self._takes_no_run("which is " + str(parameters[0]).replace("'", ""))
         return signature.replace(parameters=parameters[1:])
+
+    def _takes_no_run(self, but: str) -> DefinitionError:
+        return DefinitionError(
+            f"saga {self._saga!r}: the body must take the run as its first parameter, {but}; "
+            f"nothing was registered. Write def {self._saga}(run: Run, ...)."
+        )
 
 
 def decode_as(type_: Any, value: object) -> Any:

@@ -4,4 +4,4 @@ from __future__ import annotations
 
 from tests.cli.project import app
 
-app.conf.update(broker_url="amqp://guest@127.0.0.1:1//")
+app.conf.update(broker_url="amqp://guest@127.0.0.1:1//", task_always_eager=False)

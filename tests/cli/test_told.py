@@ -45,3 +45,17 @@ def test_a_lane_is_named_once() -> None:
     waits = [WaitingOn(WaitKind.LANE, "lane bank: place 2", now), WaitingOn(WaitKind.SIGNAL, "paid", now)]
 
     assert waiting_text(waits, now) == "lane bank: place 2; signal paid"
+
+
+def test_who_starts_a_run_while_the_broker_is_away_is_told(tmp_path: Path) -> None:
+    away = Program("celery-saga", "tests.cli.no_broker", with_tables(f"sqlite:///{tmp_path / 'saga.db'}"), tmp_path)
+
+    started = away("start", "order", "--arg", 'line={"sku": "a1"}', "--json")
+    again = away("start", "order", "--arg", 'line={"sku": "a1"}', "--wait", "0.1")
+
+    assert (started.code, started.document["status"]) == (0, "queued")
+    assert started.err.startswith("NOT_SENT: 1 of 1 wake-ups were not sent and stay due: ")
+    assert started.err.count("\n") == 1
+    assert again.code == 1
+    assert "WAIT_TIMEOUT" in again.err
+    assert "once a worker takes it up" in again.err

@@ -198,7 +198,25 @@ def test_a_run_that_does_not_end_in_time_goes_on(house: House, approved: Saga[[s
     with pytest.raises(WaitTimeout, match=r"has not ended within 0\.05 s: it is waiting; it goes on"):
         handle.wait(0.05)
     handle.suspend(reason="checking", by="ann")
-    with pytest.raises(WaitTimeout, match=r"suspended, reason operator.*a person resumes it"):
+    with pytest.raises(WaitTimeout, match=r"suspended, reason operator: it goes on once a person resumes it"):
+        handle.wait(0)
+
+
+def test_who_waits_is_told_that_nobody_has_taken_the_run_up_yet(approved: Saga[[str], Receipt]) -> None:
+    with pytest.raises(WaitTimeout, match=r"it is queued; it goes on once a worker takes it up .*saga doctor"):
+        approved.start("o1").wait(0)
+
+
+def test_who_waits_for_a_run_that_a_bug_has_parked_is_told_the_bug(house: House) -> None:
+    @saga
+    def client_buggy(run: Run) -> None:
+        raise ZeroDivisionError("nobody to share with")
+
+    house.add(client_buggy)
+    handle = client_buggy.start()
+    house.drain()
+
+    with pytest.raises(WaitTimeout, match="reason body_error, with ZeroDivisionError: nobody to share with: it goes"):
         handle.wait(0)
 
 

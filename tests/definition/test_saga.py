@@ -147,6 +147,12 @@ def without_run() -> None: ...
 def with_keyword_only(*, run: Run) -> None: ...
 
 
+def with_its_argument_first(order_id: str) -> None: ...
+
+
+def with_a_model_first(order: Order, run: Run) -> None: ...
+
+
 @pytest.mark.parametrize(
     ("body", "says"),
     [
@@ -155,6 +161,8 @@ def with_keyword_only(*, run: Run) -> None: ...
         (generator, "the body is a generator"),
         (without_run, "must take the run as its first parameter"),
         (with_keyword_only, "must take the run as its first parameter"),
+        (with_its_argument_first, "must take the run as its first parameter, which is order_id: str"),
+        (with_a_model_first, "must take the run as its first parameter, which is order: Order"),
         (Order, "decorates a function"),
         ("checkout", "decorates a function"),
     ],
