@@ -50,7 +50,10 @@ KEPT = {
     "tests/progress/test_workers.py": (
         "test_progress_is_seen_while_the_step_runs_and_its_last_word_with_its_end[prefork]",
     ),
-    "tests/runtime/test_bounds.py": ("test_a_job_that_hangs", "test_while_a_job_hangs", "test_when_the_broker_answers"),
+    "tests/runtime/test_bounds.py": (
+        *("test_a_job_that_hangs", "test_while_a_job_hangs", "test_when_the_broker_answers"),
+        "test_a_job_that_ends_its_thread",
+    ),
     "tests/runtime/test_checkout.py": ("test_steps_retries_undos_and_signals", "test_every_pool"),
     "tests/runtime/test_lost_messages.py": (
         "test_copies_of_every_message_change_nothing",

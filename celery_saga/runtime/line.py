@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextvars
+import logging
 import os
 import queue
 import threading
@@ -13,6 +14,8 @@ from typing import Any
 from celery_saga.runtime.daemon import start_daemon
 
 __all__ = ["Line", "Ticket"]
+
+logger = logging.getLogger("celery_saga.publisher")
 
 _STUCK_S = 30.0
 
@@ -91,6 +94,8 @@ def _work(jobs: queue.SimpleQueue[Ticket | None]) -> None:
         try:
             if not ticket.abandoned:
                 ticket.context.run(ticket.job, ticket)
+        except BaseException:  # also SystemExit, of a router or a hook: who asks next needs this thread
+            logger.exception("what a thread for the broker was asked failed; it goes on")
         finally:
             ticket.done.set()
         del ticket

@@ -39,6 +39,17 @@ def test_while_a_job_hangs_the_next_is_answered_at_once() -> None:
     assert took_s < 1.0
 
 
+@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt(), ValueError("of a router")])
+def test_a_job_that_ends_its_thread_leaves_one_for_the_next(error: BaseException) -> None:
+    line = Line("test")
+
+    def fail(ticket: Ticket) -> None:
+        raise error
+
+    assert line.ask(fail, "nothing", timeout_s=5.0) == "nothing"
+    assert line.ask(_say_yes, "no", timeout_s=5.0) == "yes"
+
+
 def test_when_the_broker_answers_again_so_does_the_line() -> None:
     line, released, done = Line("test"), threading.Event(), threading.Event()
 
