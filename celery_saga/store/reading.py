@@ -66,7 +66,7 @@ class Reading:
         self._run_small = select(*columns(run, RUN_FIELDS, without=_BIG)).where(by_id)
 
         untaken = and_(signal.c.run_id == bindparam("run_id"), signal.c.taken_by.is_(None))
-        self._loads = StepLoads(schema, clock, untaken)
+        self._loads = StepLoads(schema, clock, database, untaken)
         self._inbox = select(*columns(signal, SIGNAL_FIELDS)).where(untaken).order_by(signal.c.id)
         of_run = step.c.run_id == bindparam("run_id")
         self._all_steps = (

@@ -8,7 +8,7 @@ from enum import Enum
 from operator import attrgetter
 from typing import Any
 
-from sqlalchemy import Column, Table, literal
+from sqlalchemy import FromClause, literal
 from sqlalchemy.sql.elements import ColumnElement
 
 from celery_saga.core.focus import region_of
@@ -27,12 +27,14 @@ _STEP_KIND, _STEP_STATUS = STEP_FIELDS.index("kind"), STEP_FIELDS.index("status"
 _HISTORY_ACTION = HISTORY_FIELDS.index("action")
 
 
-def columns(table: Table, names: Sequence[str], *, without: frozenset[str] = frozenset()) -> list[ColumnElement[Any]]:
+def columns(
+    table: FromClause, names: Sequence[str], *, without: frozenset[str] = frozenset()
+) -> list[ColumnElement[Any]]:
     """The columns of a record in the order of its fields; those left out are read as NULL."""
     return [_null(table.c[name]) if name in without else table.c[name] for name in names]
 
 
-def _null(column: Column[Any]) -> ColumnElement[Any]:
+def _null(column: ColumnElement[Any]) -> ColumnElement[Any]:
     return literal(None, column.type).label(column.name)
 
 

@@ -4,7 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import Select, Table, and_, bindparam, exists, false, func, not_, or_, select, true
+from sqlalchemy import (
+    FromClause,
+    Select,
+    Table,
+    and_,
+    bindparam,
+    exists,
+    false,
+    func,
+    not_,
+    or_,
+    select,
+    true,
+    union_all,
+)
 from sqlalchemy.sql.elements import ColumnElement
 
 from celery_saga.core.focus import Extent, Focus, region_of, rollbacks_around
@@ -12,6 +26,7 @@ from celery_saga.core.records import StepKind, undo_key
 from celery_saga.core.stack import TOP
 from celery_saga.core.status import StepStatus
 from celery_saga.store.clock import Clock
+from celery_saga.store.dialects import Database
 from celery_saga.store.rows import STEP_FIELDS, columns
 from celery_saga.store.schema import Schema
 
@@ -27,7 +42,7 @@ class StepLoads:
         untaken: which signals of the run nobody has taken.
     """
 
-    def __init__(self, schema: Schema, clock: Clock, untaken: ColumnElement[bool]) -> None:
+    def __init__(self, schema: Schema, clock: Clock, database: Database, untaken: ColumnElement[bool]) -> None:
         step, signal = schema.step, schema.signal
         waiting = select(func.count()).select_from(signal).where(untaken).scalar_subquery()
         # The clock and the number of signals come in the same round trip, also for a run without steps.
@@ -35,7 +50,7 @@ class StepLoads:
         mine = and_(step.c.run_id == bindparam("run_id"), step.c.generation == bindparam("generation"))
         unfolded = and_(mine, step.c.folded == false())
         # Exactly these, so that the index leads there whatever else the run has done.
-        wanted = or_(
+        wanted = (
             step.c.region.in_(bindparam("regions", expanding=True)),
             and_(
                 step.c.region.in_(bindparam("key_regions", expanding=True)),
@@ -44,16 +59,21 @@ class StepLoads:
             and_(step.c.region >= bindparam("within", type_=step.c.region.type), step.c.region < bindparam("beyond")),
         )
 
-        def steps_where(condition: ColumnElement[bool]) -> Select[Any]:
+        def steps_where(condition: ColumnElement[bool], steps: FromClause = step) -> Select[Any]:
             return (
-                select(frame.c.now, frame.c.waiting, step.c.place, *columns(step, STEP_FIELDS))
-                .select_from(frame.outerjoin(step, condition))
-                .order_by(step.c.place, step.c.key)
+                select(frame.c.now, frame.c.waiting, steps.c.place, *columns(steps, STEP_FIELDS))
+                .select_from(frame.outerjoin(steps, condition))
+                .order_by(steps.c.place, steps.c.key)
             )
 
         self._steps = {Extent.LIVE: steps_where(unfolded), Extent.ALL: steps_where(mine)}
         of_keys = and_(mine, step.c.key.in_(bindparam("keys", expanding=True)))
-        self._focused = {False: steps_where(and_(unfolded, wanted)), True: steps_where(of_keys)}
+        if database.looks_up_alternatives:
+            focused = steps_where(and_(unfolded, or_(*wanted)))
+        else:
+            found = union_all(*(select(step).where(unfolded, each) for each in wanted)).subquery("found")
+            focused = steps_where(true(), found)
+        self._focused = {False: focused, True: steps_where(of_keys)}
         self.stack = _stack(step, mine)
         self.one = select(*columns(step, STEP_FIELDS)).where(mine, step.c.key == bindparam("key"))
         self.status = select(step.c.status).where(mine, step.c.key == bindparam("key"))

@@ -120,7 +120,6 @@ def test_a_sweeper_that_looks_seldom_still_tells_that_it_lives(
         wait_until(lambda: watched.store.sweepers()[0]["seen_at"] > first["seen_at"], SOON_S, "another beat")
 
 
-
 def test_what_failed_is_tried_again_soon_however_long_the_interval_is(tmp_path: Path) -> None:
     app = Celery("timed-late", broker="memory://", set_as_current=False)
     CelerySaga(app, database_url=f"sqlite:///{tmp_path}/saga.db", sweep_interval=60)

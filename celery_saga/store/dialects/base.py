@@ -52,6 +52,8 @@ class Database(ABC):
 
     skips_locked: ClassVar[bool] = True
     """Whether rows locked by others can be left out of a read."""
+    looks_up_alternatives: ClassVar[bool] = True
+    """Whether alternatives (OR), to each of which an index leads, are looked up by those indexes."""
     one_writer: ClassVar[bool] = False
     """Whether a writer has the database to itself, so that no guard can be missed."""
     begins_by_itself: ClassVar[bool] = True

@@ -22,6 +22,7 @@ class Sqlite(Database):
 
     skips_locked = False  # a writer has the database to itself
     one_writer = True
+    looks_up_alternatives = False  # without statistics it would rather read all steps of a run
     begins_by_itself = False
 
     def engine(self, url: URL, options: Mapping[str, Any]) -> Engine:

@@ -35,6 +35,7 @@ _TABLE: dict[str, Any] = {
     for option, value in (("engine", "InnoDB"), ("charset", "utf8mb4"), ("row_format", "DYNAMIC"))
 }
 
+
 def pre(connection: Connection, prefix: str) -> None:
     """Create what is not there yet."""
     metadata = MetaData()
