@@ -148,7 +148,12 @@ def fold(s: Snapshot, key: str, result_text: str) -> Snapshot:
     """A join that is over gets its result, and passes need not see what ended inside it any more.
 
     What still runs, waits, or has an undo that is not through stays in sight.
+
+    Raises:
+        Incomplete: the snapshot holds too few steps to tell what ended inside it.
     """
+    if key not in s.steps:
+        s.need(Extent.LIVE)
     s = s.with_step(replace(s.steps[key], result_text=result_text))
     inside = key + "["
     folded = {

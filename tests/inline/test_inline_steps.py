@@ -537,3 +537,28 @@ def test_parts_of_a_join_are_sent_as_messages(house: Parlour, kitchen: Kitchen) 
 
     assert run.refresh().result == ["a", "b", "d", "e"]
     assert house.executed == ["a", "e"]
+
+
+@pytest.mark.parametrize("how", ["race", "group", "map"])
+def test_what_a_join_gave_is_written_with_the_end_however_many_steps_there_are(
+    house: Parlour, kitchen: Kitchen, how: str
+) -> None:
+    def joined(run: Run) -> Any:
+        if how == "race":
+            return run.race(a=kitchen.cook.si("a")).value
+        return run.group([kitchen.cook.si("a")])[0] if how == "group" else run.map(kitchen.cook, ["a"])[0]
+
+    @saga(name="feast", dispatch="inline")
+    def feast(run: Run) -> list[str]:
+        return [joined(run), *(run.step(kitchen.cook.si(str(number))) for number in range(40))]
+
+    house.add(feast)
+    run = feast.start()
+    house.drain()
+
+    words = ["a", *map(str, range(40))]
+    assert run.refresh().result == words
+    assert kitchen.done == words
+    loaded = house.store.load(run.id)
+    assert loaded is not None and loaded.snapshot.run.folded
+    assert loaded.snapshot.steps[how].result_text is not None
