@@ -167,6 +167,12 @@ class Worker:
             self.stop()
 
 
+def is_alarm(line: str) -> bool:
+    """Of a worker's log: an error of the plug-in, or what one of its own tasks raised."""
+    told = ("[ERROR celery_saga", "[CRITICAL celery_saga")
+    return line.startswith(told) or ("Task celery_saga." in line and "raised unexpected" in line)
+
+
 def wait_until(claim: Callable[[], bool], timeout_s: float = 20.0, what: str = "it") -> None:
     """Return as soon as `claim()` holds; asked every 20 ms, because another process makes it true."""
     pause = threading.Event()

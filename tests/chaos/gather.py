@@ -15,7 +15,7 @@ from celery_saga.store.schema import Schema
 from tests.chaos.evidence import Row, RunRow, StepRow
 from tests.chaos.ledger import SELECT
 from tests.faults.world import World
-from tests.workers import Worker
+from tests.workers import Worker, is_alarm
 
 MEANT = (
     ": compensation_failed",
@@ -103,6 +103,6 @@ def bad_lines(workers: Iterable[Worker]) -> tuple[str, ...]:
         line
         for worker in workers
         for line in worker.text.splitlines()
-        if line.startswith(("[ERROR celery_saga", "[CRITICAL celery_saga")) and not any(word in line for word in MEANT)
+        if is_alarm(line) and not any(word in line for word in MEANT)
     }
     return tuple(sorted(found))

@@ -31,7 +31,7 @@ from tests.servers import (
     fresh_redis_place,
     with_driver,
 )
-from tests.workers import Worker, wait_until
+from tests.workers import Worker, is_alarm, wait_until
 
 APP, PLAIN_APP = "tests.faults.app", "tests.faults.plain_app"
 MODULES = ("tests.faults.tasks", "tests.faults.sagas", "tests.faults.step_c")
@@ -362,6 +362,6 @@ def check_logs(workers: Iterable[Worker]) -> None:
         line
         for worker in workers
         for line in worker.text.splitlines()
-        if line.startswith(("[ERROR celery_saga", "[CRITICAL celery_saga")) and not any(word in line for word in meant)
+        if is_alarm(line) and not any(word in line for word in meant)
     ]
     assert bad == []
