@@ -193,7 +193,7 @@ async def waiting(run: Run, count: int, words: list[str] | None = None) -> list[
         (no_default, "'words' has no default, declared is the default None"),
         (only_by_name, "'words' is keyword-only, declared is positional or keyword"),
         (other_result, "it returns list[int], declared is list[str]"),
-        (without_run, "it does not take 'count'"),
+        (without_run, "must take the run as its first parameter, which is count: int"),
         (waiting, "the body is async def"),
         (3, "@declared_here.handler decorates a function, got 3"),
     ],

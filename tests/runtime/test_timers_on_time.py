@@ -61,6 +61,7 @@ class Watched:
 @pytest.fixture
 def watched(tmp_path: Path) -> Iterator[Watched]:
     app = Celery("timed", broker="memory://", set_as_current=False)
+    app.conf.task_default_queue = "timed"
     CelerySaga(app, database_url=f"sqlite:///{tmp_path}/saga.db", sweep_interval=60)
     CelerySaga.of(app).migrate()
     yield Watched(app)
@@ -122,6 +123,7 @@ def test_a_sweeper_that_looks_seldom_still_tells_that_it_lives(
 
 def test_what_failed_is_tried_again_soon_however_long_the_interval_is(tmp_path: Path) -> None:
     app = Celery("timed-late", broker="memory://", set_as_current=False)
+    app.conf.task_default_queue = "timed-late"
     CelerySaga(app, database_url=f"sqlite:///{tmp_path}/saga.db", sweep_interval=60)
     watched = Watched(app)
     asked: list[str] = []

@@ -24,7 +24,7 @@ def route(name: str, *_: Any, **__: Any) -> None:
 @pytest.fixture
 def app() -> Iterator[Celery]:
     app = Celery("unsendable", broker="memory://", set_as_current=False)
-    app.conf.task_routes = [route]
+    app.conf.update(task_routes=[route], task_default_queue="unsendable")  # in memory, queues are those of the process
     yield app
     app.close()
 
