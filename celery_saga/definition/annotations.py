@@ -13,8 +13,8 @@ from typing import Any
 
 __all__ = ["first_takes_none", "is_data", "result_type", "returned_by"]
 
-_SCALARS = (str, bytes, bool, int, float, dict, list, set, tuple)
 _CONTAINERS = (dict, list, set, tuple)
+_PLAIN = (str, bytes, bool, int, float, *_CONTAINERS)
 
 
 def result_type(task: object) -> Any:
@@ -66,7 +66,7 @@ def _plain(function: Callable[..., object]) -> Callable[..., object]:
 def is_data(function: Callable[..., object], name: str) -> bool:
     """Whether a parameter's annotation is of a value that is stored, such as `str` or a dataclass, so of no run."""
     annotation = _hints(_plain(function)).get(name)
-    return annotation in _SCALARS or typing.get_origin(annotation) in _CONTAINERS or _is_structured(annotation)
+    return annotation in _PLAIN or typing.get_origin(annotation) in _CONTAINERS or _is_structured(annotation)
 
 
 @lru_cache(maxsize=1024)

@@ -12,10 +12,11 @@ from typing import Any
 
 import psycopg2
 import pytest
-from sqlalchemy import Engine, event, make_url
+from sqlalchemy import Engine, event
 
 from celery_saga import Run, Saga, saga
 from tests.bench.multiplied import multiply
+from tests.faults.asking import libpq
 from tests.scenarios.house import House
 
 ITEMS, OTHERS = 300, 2000
@@ -88,8 +89,7 @@ def _double(number: int) -> int:
 
 @contextmanager
 def _connected(url: str) -> Iterator[Any]:
-    plain = make_url(url).set(drivername="postgresql").render_as_string(hide_password=False)
-    with closing(psycopg2.connect(plain)) as connection:
+    with closing(psycopg2.connect(libpq(url))) as connection:
         connection.autocommit = True
         yield connection
 
